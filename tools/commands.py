@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
-from headrace.cli.building import PREFIX, built
 from headrace.cli.commands import COMMANDS
+from headrace.cli.program import PREFIX, built
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/command-line.md"

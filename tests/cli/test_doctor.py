@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from headrace.cli.doctor.checks import Versions, examined, worst
 from headrace.cli.doctor.facts import StoreFacts, gather
-from headrace.cli.doctor.repairing import repair
+from headrace.cli.doctor.repair import repair
 from headrace.cli.doctor.verdicts import Check
 from headrace.model.clock import SystemClock
 from headrace.model.integrity import Findings

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from headrace import App
-from headrace.cli.lines import LineTally, send_lines
+from headrace.cli.jsonl import LineTally, send_lines
 from headrace.cli.main import main
-from headrace.cli.making import Making
+from headrace.cli.send import Making
 from headrace.client.client import Client
 from headrace.model.claim import ClaimRequest
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable

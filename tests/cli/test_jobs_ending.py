@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from headrace.cli.bulk import StepTally
 from headrace.cli.jobs.acting import JobAction, by_filter
 from headrace.cli.jobs.filters import JobFilter
 from headrace.cli.jobs.running import tell
 from headrace.cli.output import Output
-from headrace.cli.stepping import StepTally
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.job import Job, State
 from headrace.model.names import Queue

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import journeys
-from headrace.cli.jobs.portrait import portrait_text
-from headrace.cli.journeys import gap_text, journey_of
-from headrace.cli.shapes import dead_letter_cells, event_cells
+from headrace.cli import job_timeline
+from headrace.cli.job_timeline import gap_text, journey_of
+from headrace.cli.jobs.details import portrait_text
+from headrace.cli.render import dead_letter_cells, event_cells
 from headrace.model.event import Event, EventRecord
 from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import Job, Record, State
@@ -208,7 +208,7 @@ def test_a_job_that_was_forgotten_is_shown_by_its_life_and_an_unknown_one_is_tol
 
 async def test_a_life_is_read_backwards_and_no_further_than_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others before it, between its events and after it; a window holds a few events of many entries."""
-    monkeypatch.setattr(journeys, "JOURNEY_WINDOW_EVENTS", 7)
+    monkeypatch.setattr(job_timeline, "JOURNEY_WINDOW_EVENTS", 7)
     store = MemoryStore()
     for second in range(100):
         await store.jobs.enqueue([job(f"a{second}")], now_ms=second * 1_000)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.looking import queues_of
-from headrace.cli.queues.changing import _queue
+from headrace.cli.queue_lookup import queues_of
+from headrace.cli.queues.configure import _queue
 from headrace.model.feed import FeedName, Publication
 from headrace.model.finished import DeadLetter
 from headrace.model.job import Job

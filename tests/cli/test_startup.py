@@ -54,7 +54,7 @@ def test_help_imports_no_command_no_engine_and_no_tables(words: tuple[str, ...])
     modules = imported(*words)
 
     ours = {name for name in modules if name.startswith("headrace.")}
-    assert "headrace.cli.building" in modules
+    assert "headrace.cli.program" in modules
     assert HEAVY & modules == set()
     assert {name for name in modules if name.startswith(("rich.table", "rich.progress", "rich.console"))} == set()
     assert {name.split(".")[1] for name in ours} <= {"_lazy", "app", "cli", "model"}
@@ -64,7 +64,7 @@ def test_help_imports_no_command_no_engine_and_no_tables(words: tuple[str, ...])
 def test_a_command_brings_only_its_own_driver() -> None:
     modules = imported("queues", "--url", "sqlite:///none.db")
 
-    assert "headrace.cli.queues.listing" in modules
+    assert "headrace.cli.queues.list" in modules
     assert {"hiredis", "psycopg", "pydantic", "pyspark", "headrace.worker.worker"} & modules == set()
     assert {name for name in modules if name.startswith(("headrace.cli.jobs.", "headrace.stores.redis"))} == set()
 

@@ -6,8 +6,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from headrace.cli.building import _functions
 from headrace.cli.commands import COMMANDS
+from headrace.cli.program import _functions
 
 
 def functions() -> dict[tuple[str, ...], Callable[..., Any]]:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.cli.main import main
-from headrace.cli.pipeline.line import far_text
+from headrace.cli.pipeline.progress import far_text
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from headrace.cli.demo.app import KINDS
 from headrace.cli.demo.command import document
-from headrace.cli.demo.reading import STEPS, DemoReport
-from headrace.cli.demo.show import bars, close, show
-from headrace.cli.demo.story import Killed, Played, kill_a_worker
+from headrace.cli.demo.pipeline import STEPS, DemoReport
+from headrace.cli.demo.render import bars, close, show
+from headrace.cli.demo.scenario import Killed, Played, kill_a_worker
 from headrace.cli.main import main
 from headrace.model.errors import HeadraceError
 from headrace.pipeline.audit.findings import Audit, Finding

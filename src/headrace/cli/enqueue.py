@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
-from headrace.cli.apps import AppName, found_app, is_typed, placed
-from headrace.cli.exits import NO, OK
-from headrace.cli.lines import LineTally, opened, send_lines
-from headrace.cli.making import Making, option_fields
-from headrace.cli.options import QUEUE, TENANT, Json, Url
+from headrace.cli.exit_codes import NO, OK
+from headrace.cli.jsonl import LineTally, opened, send_lines
+from headrace.cli.options import QUEUE, TENANT, AppName, Json, Url, found_app, is_typed, placed
 from headrace.cli.output import Output
-from headrace.cli.payloads import typed_payload, value_of
-from headrace.cli.reading import pairs, written
-from headrace.cli.sending import (
+from headrace.cli.parse import pairs, typed_payload, value_of, written
+from headrace.cli.send import (
+    Making,
     SendAnswer,
     await_result,
     broken_off_text,
     is_worked_on,
+    option_fields,
     paused_among,
     paused_text,
     send,

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from headrace.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED, NO, NO_SERVER, OK, UNKNOWN
+from headrace.cli.exit_codes import BAD_INPUT, BROKEN, INTERRUPTED, NO, NO_SERVER, OK, UNKNOWN
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.redact import redact
 
@@ -65,7 +65,7 @@ def _run(given: list[str]) -> int:
         if missing.name not in ("typer", "rich"):
             raise
         raise BadConfig("the command line needs typer and rich; pip install 'headrace[cli]'") from missing
-    from headrace.cli.building import built, spelled
+    from headrace.cli.program import built, spelled
 
     program = built(given)
     # A wrong option is bad input like any other, and is told the same way.

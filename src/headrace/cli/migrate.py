@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.exits import NO, OK
-from headrace.cli.opening import lasting
+from headrace.cli.exit_codes import NO, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
+from headrace.cli.store_access import lasting
 from headrace.model.integrity import Schema
 
 Check = Annotated[bool, typer.Option("--check", help="Only say what would be done; exit 1 when there is something.")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.cli.widths import FOLDED, GAPS, TableLayout, fit
+from headrace.cli.table import FOLDED, GAPS, TableLayout, fit
 from headrace.model.errors import BadConfig
 from headrace.model.redact import redact
 
@@ -130,3 +130,8 @@ def _nowhere(count: int) -> None:
 def one_line(text: str) -> str:
     """A text that a terminal shows in one line, whatever it holds."""
     return printable(text).replace("\n", "\\n")
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things as people say it: 1 job, 2,500 jobs."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -4,11 +4,11 @@ from collections import Counter, defaultdict
 
 from msgspec import Struct
 
-from headrace.cli.looking import look_at_each, queues_of
-from headrace.cli.opening import with_store
+from headrace.cli.job_scan import JobScan
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.walking import JobScan
+from headrace.cli.queue_lookup import look_at_each, queues_of
+from headrace.cli.store_access import with_store
 from headrace.model.job import State
 from headrace.model.times import duration_text, instant_text
 from headrace.stores.contract.store import Store

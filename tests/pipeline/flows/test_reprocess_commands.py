@@ -25,8 +25,8 @@ Run = Callable[..., tuple[str, str]]
 ASKING = """
 import typer
 from headrace.cli.output import Output
-from headrace.cli.pipeline.again import counted_first
-from headrace.cli.pipeline.line import ProgressLine
+from headrace.cli.pipeline.progress import ProgressLine
+from headrace.cli.pipeline.reprocess import counted_first
 from headrace.pipeline.flows.counting import Replays
 
 output = Output(json=False)

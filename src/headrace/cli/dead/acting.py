@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
+from headrace.cli.bulk import StepTally, batches, telling
 from headrace.cli.dead.group import Meant
-from headrace.cli.dead.picking import dead_letters_named
-from headrace.cli.looking import queues_of
+from headrace.cli.dead.lookup import dead_letters_named
+from headrace.cli.job_scan import JobScan
 from headrace.cli.output import Advance
-from headrace.cli.stepping import StepTally, batches, telling
-from headrace.cli.walking import JobScan
+from headrace.cli.queue_lookup import queues_of
 from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX

@@ -5,7 +5,7 @@ from typing import Annotated, get_args
 import typer
 from msgspec import Struct
 
-from headrace.cli.instants import past_ms
+from headrace.cli.parse import past_ms
 from headrace.model.decision import Reason
 from headrace.model.errors import Refused
 from headrace.model.validate import bounded_repr, check_storable

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from headrace.cli.bulk import StepTally, words
 from headrace.cli.dead.acting import DeadLetterAction, DeadLetterAnswer, by_filter, by_names
 from headrace.cli.dead.group import Meant
-from headrace.cli.dead.picking import check_names
-from headrace.cli.exits import NO, OK
-from headrace.cli.opening import with_store
-from headrace.cli.output import Output
-from headrace.cli.stepping import StepTally, counted, words
+from headrace.cli.dead.lookup import check_names
+from headrace.cli.exit_codes import NO, OK
+from headrace.cli.output import Output, counted
+from headrace.cli.store_access import with_store
 from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 

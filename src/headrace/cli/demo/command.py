@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.status import Status
 
 from headrace.cli.demo.app import KINDS, TENANTS
-from headrace.cli.demo.reading import DemoReport, read
-from headrace.cli.demo.show import close, look_text, played_text, show, step_text
-from headrace.cli.demo.story import Played, play, quiet
-from headrace.cli.exits import NO, OK
+from headrace.cli.demo.pipeline import DemoReport, read
+from headrace.cli.demo.render import close, look_text, played_text, show, step_text
+from headrace.cli.demo.scenario import Played, play, quiet
+from headrace.cli.exit_codes import NO, OK
 from headrace.cli.options import Json
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import BadConfig

@@ -8,7 +8,7 @@ from msgspec import Struct
 from headrace.cli.doctor.facts import QueueFacts, StoreFacts
 from headrace.cli.doctor.queue_checks import of_queues
 from headrace.cli.doctor.verdicts import Check, look, ok, together, wrong
-from headrace.cli.stepping import counted
+from headrace.cli.output import counted
 from headrace.model.integrity import FLAWS, Flaw
 from headrace.model.limits import CLOCK_SKEW_MS_MAX, CONSUMER_QUIET_MS
 from headrace.model.results import Health

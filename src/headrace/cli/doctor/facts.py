@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from headrace.cli.looking import look_at_each
+from headrace.cli.queue_lookup import look_at_each
 from headrace.model.clock import monotonic_ms
 from headrace.model.event import Consumer
 from headrace.model.integrity import CountMismatch, Findings, Problem

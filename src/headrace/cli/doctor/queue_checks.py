@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.cli.doctor.facts import QueueFacts
 from headrace.cli.doctor.verdicts import Check, look, together, wrong
-from headrace.cli.stepping import counted
+from headrace.cli.output import counted
 from headrace.model.limits import LATE_MS, NEARLY_FULL_PERCENT, WORKER_LATELY_MS
 from headrace.model.times import duration_text
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from headrace.cli.feeds.finding import feed_of
-from headrace.cli.feeds.keeping import CursorFile
-from headrace.cli.feeds.screen import Screen
-from headrace.cli.looking import queue_of
+from headrace.cli.feeds.cursor_file import CursorFile
+from headrace.cli.feeds.options import feed_of
+from headrace.cli.feeds.render import Screen
 from headrace.cli.options import TENANT
+from headrace.cli.queue_lookup import queue_of
 from headrace.model.feed import DIRECTORY, FeedName
 from headrace.stores.contract.store import Store
 

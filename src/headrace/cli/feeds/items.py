@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.exits import NO, OK
-from headrace.cli.feeds.finding import Name, ReadName, Tenant, feed_of, instance, writable
-from headrace.cli.feeds.places import After, Before, First, Last, chosen_place, place_text, refusal
-from headrace.cli.instants import ago, instants
-from headrace.cli.opening import with_store
+from headrace.cli.bulk import StepTally, batches, telling, words
+from headrace.cli.exit_codes import NO, OK
+from headrace.cli.feeds.options import Name, ReadName, Tenant, feed_of, instance, writable
+from headrace.cli.feeds.position import After, Before, First, Last, chosen_place, place_text, refusal
 from headrace.cli.options import TENANT, Json, Limit, Url
 from headrace.cli.output import Output, one_line
-from headrace.cli.shapes import carried
-from headrace.cli.stepping import StepTally, batches, telling, words
+from headrace.cli.parse import ago, instants
+from headrace.cli.render import carried
+from headrace.cli.store_access import with_store
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Item, Move
 from headrace.model.limits import PAGE_MAX

@@ -7,10 +7,10 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from headrace.cli.feeds.finding import instance
-from headrace.cli.feeds.places import chosen_place, refusal
-from headrace.cli.feeds.publishing import identified
-from headrace.cli.lines import lines_of
+from headrace.cli.feeds.options import instance
+from headrace.cli.feeds.position import chosen_place, refusal
+from headrace.cli.feeds.publish import identified
+from headrace.cli.jsonl import lines_of
 from headrace.client.codec import JSON
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.feed import LAST, FeedName, Publication

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.feeds.finding import Tenant
+from headrace.cli.feeds.cursor_file import CursorFile
 from headrace.cli.feeds.following import FeedTail, Start, Subject
-from headrace.cli.feeds.keeping import CursorFile
-from headrace.cli.feeds.screen import Screen
-from headrace.cli.opening import with_store
+from headrace.cli.feeds.options import Tenant
+from headrace.cli.feeds.render import Screen
 from headrace.cli.options import TENANT, Url
 from headrace.cli.output import Output
-from headrace.cli.reading import written
+from headrace.cli.parse import written
+from headrace.cli.store_access import with_store
 from headrace.model.errors import BadConfig
 from headrace.model.feed import DIRECTORY
 from headrace.model.times import duration_ms

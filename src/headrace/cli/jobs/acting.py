@@ -6,12 +6,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from headrace.cli.ids import whole_id
+from headrace.cli.bulk import StepTally, batches, telling
+from headrace.cli.job_ids import whole_id
+from headrace.cli.job_scan import JobScan, Seen
 from headrace.cli.jobs.filters import JobFilter
-from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.output import Advance
-from headrace.cli.stepping import StepTally, batches, telling
-from headrace.cli.walking import JobScan, Seen
+from headrace.cli.queue_lookup import look_at_each, queues_of
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import PAGE_MAX

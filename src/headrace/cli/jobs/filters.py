@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from headrace.cli.instants import past_ms
-from headrace.cli.walking import Seen
+from headrace.cli.job_scan import Seen
+from headrace.cli.parse import past_ms
 
 
 class JobFilter(Struct, frozen=True, kw_only=True):

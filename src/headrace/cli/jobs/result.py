@@ -7,16 +7,16 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from headrace.cli.exits import INTERRUPTED, NO, OK
-from headrace.cli.ids import whole_id
+from headrace.cli.exit_codes import INTERRUPTED, NO, OK
+from headrace.cli.job_ids import whole_id
 from headrace.cli.jobs.group import JobId, commands
-from headrace.cli.jobs.showing import Nowhere, nowhere_text
-from headrace.cli.looking import locate, queues_of
-from headrace.cli.opening import with_store
+from headrace.cli.jobs.show import Nowhere, nowhere_text
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.sending import broken_off_text
-from headrace.cli.shapes import carried, error_dict
+from headrace.cli.queue_lookup import locate, queues_of
+from headrace.cli.render import carried, error_dict
+from headrace.cli.send import broken_off_text
+from headrace.cli.store_access import with_store
 from headrace.client.codec import RAW
 from headrace.client.handle import outcome_of, wait_for
 from headrace.model.errors import JobCancelled, JobFailed, Refused

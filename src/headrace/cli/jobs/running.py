@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from headrace.cli.exits import NO, OK, STOPPED
+from headrace.cli.bulk import StepTally, words
+from headrace.cli.exit_codes import NO, OK, STOPPED
 from headrace.cli.jobs.acting import JobAction, JobAnswer, by_filter, by_ids
 from headrace.cli.jobs.filters import job_filter
-from headrace.cli.opening import with_store
-from headrace.cli.output import Output
-from headrace.cli.stepping import StepTally, counted, words
+from headrace.cli.output import Output, counted
+from headrace.cli.store_access import with_store
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.stores.contract.store import Store

@@ -1,13 +1,11 @@
 """`headrace pipeline audit`: does the store hold what its journal tells? Names every job that does not add up."""
 
-from headrace.cli.exits import NO, OK
+from headrace.cli.exit_codes import NO, OK
 from headrace.cli.options import Json, Url
-from headrace.cli.output import Output, one_line
-from headrace.cli.pipeline.asking import NOTHING, PipelineRequest
-from headrace.cli.pipeline.line import ProgressLine
+from headrace.cli.output import Output, counted, one_line
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Master, Queues, Rows, Tenants, engine
-from headrace.cli.pipeline.sparking import sparked
-from headrace.cli.stepping import counted
+from headrace.cli.pipeline.progress import ProgressLine
+from headrace.cli.pipeline.session import NOTHING, PipelineRequest, sparked
 from headrace.model.clock import monotonic_ms
 from headrace.model.times import duration_text
 

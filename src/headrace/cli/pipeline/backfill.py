@@ -6,11 +6,10 @@ import typer
 
 from headrace.cli.options import DryRun, Json, Url, Yes
 from headrace.cli.output import Output
-from headrace.cli.pipeline.again import GROUPS_SHOWN, Delay, Most, Spread, counted_first
-from headrace.cli.pipeline.asking import PipelineRequest, working
-from headrace.cli.pipeline.looking import look
+from headrace.cli.parse import written
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
-from headrace.cli.reading import written
+from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
+from headrace.cli.pipeline.session import PipelineRequest, look, working
 
 if TYPE_CHECKING:
     from headrace.pipeline.flows.counting import Backfilled

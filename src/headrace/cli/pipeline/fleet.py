@@ -5,17 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from headrace.app.decorators import with_tenant
-from headrace.cli.apps import AppName, found_app, worker_tenant
-from headrace.cli.exits import INTERRUPTED, NO, OK
-from headrace.cli.options import Json, Url
-from headrace.cli.output import Output
-from headrace.cli.pipeline.line import ProgressLine
-from headrace.cli.pipeline.looking import reach
+from headrace.cli.exit_codes import INTERRUPTED, NO, OK
+from headrace.cli.options import AppName, Json, Url, found_app, worker_tenant
+from headrace.cli.output import Output, counted
+from headrace.cli.parse import written
 from headrace.cli.pipeline.options import MASTER, Conf, Master, engine, spark_url
-from headrace.cli.pipeline.sparking import sparked
-from headrace.cli.pipeline.stopping import Stopping
-from headrace.cli.reading import written
-from headrace.cli.stepping import counted
+from headrace.cli.pipeline.progress import ProgressLine, Stopping
+from headrace.cli.pipeline.session import reach, sparked
 from headrace.cli.worker import wishes
 from headrace.model.errors import BadConfig
 from headrace.model.limits import FLEET_WORKERS_MAX

@@ -4,12 +4,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from headrace.cli.exits import INTERRUPTED, OK
+from headrace.cli.exit_codes import INTERRUPTED, OK
 from headrace.cli.options import Json, Url
-from headrace.cli.output import Output
-from headrace.cli.pipeline.asking import NOTHING, PipelineRequest, short
-from headrace.cli.pipeline.following import Followed
-from headrace.cli.pipeline.line import ProgressLine
+from headrace.cli.output import Output, counted
+from headrace.cli.parse import written
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -26,9 +24,8 @@ from headrace.cli.pipeline.options import (
     engine,
     folder_of,
 )
-from headrace.cli.pipeline.sparking import sparked
-from headrace.cli.reading import written
-from headrace.cli.stepping import counted
+from headrace.cli.pipeline.progress import Followed, ProgressLine
+from headrace.cli.pipeline.session import NOTHING, PipelineRequest, short, sparked
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 from headrace.pipeline.history.layout import GLOB

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
-from headrace.cli.exits import INTERRUPTED, NO, OK
+from headrace.cli.exit_codes import INTERRUPTED, NO, OK
 from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url
-from headrace.cli.output import Output, one_line
-from headrace.cli.pipeline.asking import short
-from headrace.cli.pipeline.following import Followed
-from headrace.cli.pipeline.line import ProgressLine
-from headrace.cli.pipeline.looking import reach
+from headrace.cli.output import Output, counted, one_line
+from headrace.cli.parse import pairs, written
 from headrace.cli.pipeline.options import (
     FOLDER,
     MASTER,
@@ -26,10 +23,8 @@ from headrace.cli.pipeline.options import (
     folder_of,
     spark_url,
 )
-from headrace.cli.pipeline.sources import Format, Given, Named, Schema, Sql, Where, source_of
-from headrace.cli.pipeline.sparking import sparked
-from headrace.cli.reading import pairs, written
-from headrace.cli.stepping import counted
+from headrace.cli.pipeline.progress import Followed, ProgressLine
+from headrace.cli.pipeline.session import reach, short, sparked
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark
@@ -37,6 +32,7 @@ from headrace.pipeline.packages import needing_spark
 if TYPE_CHECKING:
     from headrace.pipeline.flows.ingest.counts import Ingested
     from headrace.pipeline.flows.ingest.source import Source
+
 
 FEW_BYTES = 64 * 2**20
 """Files smaller than this are read before Java's better compiler has paid for itself."""
@@ -50,6 +46,33 @@ WORDS = {
     "jobs": "jobs that would be sent",
 }
 
+Named = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A path, a pattern of paths, a table of Spark's catalog, or - for a format without a path, such as jdbc.",
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", show_default=False, help="parquet, csv, json, orc, text, delta, …; guessed from the name."
+    ),
+]
+Given = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="NAME=VALUE", help="An option of Spark's reader, as header=false; again for more."
+    ),
+]
+Schema = Annotated[
+    str | None,
+    typer.Option("--schema", show_default=False, help="The columns, as 'id bigint, name string', instead of a guess."),
+]
+Sql = Annotated[
+    str | None, typer.Option("--sql", show_default=False, help="A query of the rows: 'select … from source'.")
+]
+Where = Annotated[str | None, typer.Option("--where", show_default=False, help="Only rows for which this SQL is true.")]
 Name = Annotated[
     str,
     typer.Option("--name", help="What these rows' keys are unique in: the same name again makes no job a second time."),
@@ -276,3 +299,10 @@ def _tell(output: Output, asked: IngestRequest, done: "Ingested") -> None:
         output.hint("next: mend these rows and ingest them again under the same name, the others are known")
     else:
         output.hint("next: headrace worker, or headrace queues list")
+
+
+def source_of(name: str, format: str | None, options: dict[str, str], master: str) -> "Source":  # noqa: A002 - as the option
+    """The source of that name; refuses one that is not there, before Spark is started."""
+    from headrace.pipeline.flows.ingest.source import find_source
+
+    return find_source(name, format, options, local=master.startswith("local"))

@@ -5,21 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headrace.cli.apps import AppName, found_app
-from headrace.cli.exits import INTERRUPTED, NO, OK
-from headrace.cli.options import Json, Url
-from headrace.cli.output import Output, one_line
-from headrace.cli.pipeline.asking import short
+from headrace.cli.exit_codes import INTERRUPTED, NO, OK
+from headrace.cli.options import AppName, Json, Url, found_app
+from headrace.cli.output import Output, counted, one_line
+from headrace.cli.parse import pairs, written
 from headrace.cli.pipeline.fleet import Workers
-from headrace.cli.pipeline.ingest import Shards
-from headrace.cli.pipeline.line import ProgressLine
-from headrace.cli.pipeline.looking import reach
+from headrace.cli.pipeline.ingest import Format, Given, Named, Schema, Shards, Sql, Where, source_of
 from headrace.cli.pipeline.options import FOLDER, MASTER, Conf, Dir, Master, Rows, engine, folder_of, spark_url
-from headrace.cli.pipeline.sources import Format, Given, Named, Schema, Sql, Where, source_of
-from headrace.cli.pipeline.sparking import sparked
-from headrace.cli.pipeline.stopping import Stopping
-from headrace.cli.reading import pairs, written
-from headrace.cli.stepping import counted
+from headrace.cli.pipeline.progress import ProgressLine, Stopping
+from headrace.cli.pipeline.session import reach, short, sparked
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import typer
 from msgspec import Struct
 
-from headrace.cli.opening import lasting
-from headrace.cli.reading import pairs
+from headrace.cli.parse import pairs
+from headrace.cli.store_access import lasting
 from headrace.model.errors import BadConfig
 from headrace.model.validate import bounded_repr, check_path
 from headrace.stores.open import with_whole_path

@@ -6,12 +6,11 @@ import typer
 
 from headrace.cli.options import DryRun, Json, Url, Yes
 from headrace.cli.output import Output, one_line
-from headrace.cli.pipeline.again import GROUPS_SHOWN, Delay, Most, Spread, counted_first
-from headrace.cli.pipeline.asking import NOTHING, PipelineRequest
-from headrace.cli.pipeline.line import ProgressLine
+from headrace.cli.parse import written
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Master, Queues, Tenants, engine
-from headrace.cli.pipeline.sparking import sparked
-from headrace.cli.reading import written
+from headrace.cli.pipeline.progress import ProgressLine
+from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
+from headrace.cli.pipeline.session import NOTHING, PipelineRequest, sparked
 from headrace.model.times import instant_text
 
 if TYPE_CHECKING:

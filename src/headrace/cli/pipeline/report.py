@@ -6,12 +6,11 @@ import typer
 
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
-from headrace.cli.pipeline.asking import PipelineRequest, short, working
-from headrace.cli.pipeline.line import ProgressLine
+from headrace.cli.parse import written
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
-from headrace.cli.pipeline.sparking import sparked
+from headrace.cli.pipeline.progress import ProgressLine
+from headrace.cli.pipeline.session import PipelineRequest, short, sparked, working
 from headrace.cli.pipeline.tables import tell_part
-from headrace.cli.reading import written
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 

@@ -4,12 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.exits import INTERRUPTED, OK
+from headrace.cli.exit_codes import INTERRUPTED, OK
 from headrace.cli.options import Json, Url
-from headrace.cli.output import Output
-from headrace.cli.pipeline.asking import PipelineRequest, short, working
-from headrace.cli.pipeline.following import Followed
-from headrace.cli.pipeline.line import ProgressLine
+from headrace.cli.output import Output, counted
+from headrace.cli.parse import written
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -28,9 +26,8 @@ from headrace.cli.pipeline.options import (
     Window,
     engine,
 )
-from headrace.cli.pipeline.sparking import sparked
-from headrace.cli.reading import written
-from headrace.cli.stepping import counted
+from headrace.cli.pipeline.progress import Followed, ProgressLine
+from headrace.cli.pipeline.session import PipelineRequest, short, sparked, working
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms, duration_text
 

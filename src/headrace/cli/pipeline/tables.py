@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.cli.options import Json, Url
-from headrace.cli.output import Output, one_line
-from headrace.cli.pipeline.asking import PipelineRequest, short, working
+from headrace.cli.output import Output, counted, one_line
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -20,7 +19,7 @@ from headrace.cli.pipeline.options import (
     Tenants,
     engine,
 )
-from headrace.cli.stepping import counted
+from headrace.cli.pipeline.session import PipelineRequest, short, working
 from headrace.model.redact import redact
 from headrace.model.times import duration_text
 

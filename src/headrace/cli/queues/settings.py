@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from headrace.cli.settings import read_settings, value_text
+from headrace.cli.parse import read_settings, value_text
 from headrace.model.names import Queue
 from headrace.model.queue_config import SETTABLE, QueueConfig, first_config
 

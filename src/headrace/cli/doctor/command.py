@@ -1,0 +1,67 @@
+"""The command itself: look, repair if asked, look again, and tell."""
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli.doctor.checks import Versions, examined, worst
+from headrace.cli.doctor.facts import StoreFacts, gather, queues_of_all
+from headrace.cli.doctor.repair import Repairs, repair
+from headrace.cli.exit_codes import NO, OK
+from headrace.cli.options import Json, Url
+from headrace.cli.output import Output
+from headrace.cli.store_access import with_store
+from headrace.cli.versions import version_of
+from headrace.stores.contract.store import Store
+
+COLUMNS = ("check", "", "found", "what to do")
+DRIVERS = {"redis": "hiredis", "postgres": "psycopg"}
+
+Repair = Annotated[bool, typer.Option("--repair", help="Take back leases that ran out, and mend what is amiss.")]
+Full = Annotated[bool, typer.Option("--full", help="Look at every record, however many there are.")]
+
+
+def command(url: Url = None, repair: Repair = False, full: Full = False, json: Json = False) -> int:
+    """Check the store and everything in it, for all tenants, and say what to fix.
+
+    Exits with 0 when nothing is wrong, with 1 when something is to be fixed, with 3 when the store cannot be reached.
+    What is marked "look" may be meant to be so.
+    """
+    output = Output(json=json)
+    repairs, facts = with_store(url, lambda store: _attend(store, output, repair=repair, full=full))
+    checks = examined(facts, _versions(facts.health.store))
+    verdict = worst(checks)
+    output.document(
+        {
+            "verdict": verdict,
+            "checks": checks,
+            "repairs": repairs,
+            "health": facts.health,
+            "round_trip_ms": facts.round_trip_ms,
+            "queues": len(facts.queues),
+            "more_queues": False,
+        }
+    )
+    if repairs is not None:
+        output.say(repairs.words)
+    output.table(COLUMNS, [(each.check, each.status, each.found, each.todo) for each in checks], empty="")
+    return NO if verdict == "wrong" else OK
+
+
+async def _attend(store: Store, output: Output, *, repair: bool, full: bool) -> tuple[Repairs | None, StoreFacts]:
+    repairs = await _repair(store, output) if repair else None
+    return repairs, await gather(store, full=full)
+
+
+async def _repair(store: Store, output: Output) -> Repairs:
+    queues = await queues_of_all(store)
+    with output.progress("repairing shards", sum(queue.shards for queue in queues)) as advance:
+        return await repair(store, queues, advance)
+
+
+def _versions(store: str) -> Versions:
+    import platform
+
+    package = DRIVERS.get(store)
+    driver = f"{package} {version_of(package)}" if package else None
+    return Versions(version_of("headrace"), platform.python_version(), driver)

@@ -70,7 +70,7 @@ def test_times_needs_exactly_so_many_jobs(headrace: Kit) -> None:
     headrace.assert_enqueued(sync, times=3)
     headrace.assert_enqueued(sync, customer=1, times=2)
     headrace.assert_enqueued(sync, customer=3, times=0)
-    with pytest.raises(AssertionError, match=re.escape("sync(customer=1) was enqueued 2 times, wanted once; found:")):
+    with pytest.raises(AssertionError, match=re.escape("sync(customer=1) was enqueued 2 times; expected once; found:")):
         headrace.assert_enqueued(sync, customer=1, times=1)
 
 
@@ -165,13 +165,13 @@ def test_the_nearest_job_comes_first_in_the_message(headrace: Kit) -> None:
 
     lines = re.sub(r"id '[^']{30,}'", "id …", str(raised.value)).splitlines()
     assert lines == [
-        "welcome(user_id=42, lang='de', queue='default') was enqueued never, wanted at least once; found:",
+        "welcome(user_id=42, lang='de', queue='default') was never enqueued; expected at least once; found:",
         "  welcome(user_id=41, lang='de') on queue 'default', id …",
-        "      user_id is 41, wanted 42",
+        "      user_id is 41, expected 42",
         "  welcome(user_id=42, lang='fr') on queue 'default', id 'near', due after 60000 ms",
-        "      lang is 'fr', wanted 'de'",
+        "      lang is 'fr', expected 'de'",
         "  audit(what='x') on queue 'audit', id …",
-        "      kind is 'audit', wanted 'welcome'",
+        "      kind is 'audit', expected 'welcome'",
     ]
 
 
@@ -187,7 +187,7 @@ def test_further_jobs_are_counted_in_the_message(headrace: Kit) -> None:
 
 def test_the_message_says_that_nothing_was_enqueued(headrace: Kit) -> None:
     with pytest.raises(
-        AssertionError, match=re.escape("welcome(user_id=1) was enqueued never, wanted at least once; no")
+        AssertionError, match=re.escape("welcome(user_id=1) was never enqueued; expected at least once; no")
     ):
         headrace.assert_enqueued(welcome, user_id=1)
 
@@ -195,7 +195,7 @@ def test_the_message_says_that_nothing_was_enqueued(headrace: Kit) -> None:
 def test_assert_not_enqueued_shows_the_jobs_found(headrace: Kit) -> None:
     welcome.blocking.options(id="w").enqueue(1)
 
-    with pytest.raises(AssertionError, match=r"once, wanted never; found:\n  welcome\(user_id=1\) on queue"):
+    with pytest.raises(AssertionError, match=r"once; expected never; found:\n  welcome\(user_id=1\) on queue"):
         headrace.assert_not_enqueued(welcome, user_id=1)
 
 

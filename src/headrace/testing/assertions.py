@@ -40,7 +40,7 @@ class Difference(Struct, frozen=True):
 
     def __str__(self) -> str:
         found = "is not there" if self.found is MISSING else f"is {cut(repr(self.found))}"
-        return f"{self.what} {found}, wanted {cut(repr(self.wanted))}"
+        return f"{self.what} {found}, expected {cut(repr(self.wanted))}"
 
 
 class ExpectedJob:
@@ -181,7 +181,7 @@ def missing_message(wanted: ExpectedJob, sent: Sequence[SentJob], times: int | N
     count = sum(not differences for differences, _ in compared)
     if count if times is None else count == times:
         return None
-    head = f"{wanted} was enqueued {_times(count)}, wanted {'at least once' if times is None else _times(times)}"
+    head = f"{_enqueued(wanted, count)}; expected {'at least once' if times is None else _times(times)}"
     return f"{head}; {_describe(compared)}"
 
 
@@ -190,7 +190,11 @@ def unexpected_message(wanted: ExpectedJob, sent: Sequence[SentJob]) -> str | No
     found = [each for each in sent if not wanted.differences(each)]
     if not found:
         return None
-    return f"{wanted} was enqueued {_times(len(found))}, wanted never; found:" + "".join(map(_line, found[:SHOWN_MAX]))
+    return f"{_enqueued(wanted, len(found))}; expected never; found:" + "".join(map(_line, found[:SHOWN_MAX]))
+
+
+def _enqueued(wanted: ExpectedJob, count: int) -> str:
+    return f"{wanted} was never enqueued" if count == 0 else f"{wanted} was enqueued {_times(count)}"
 
 
 def _describe(compared: Sequence[tuple[list[Difference], SentJob]]) -> str:

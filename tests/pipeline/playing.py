@@ -57,7 +57,7 @@ class Playing:
 
     def a_second_later(self) -> None:
         """Let new queues be looked for again, without waiting for it."""
-        self.reader._follow()._known._found_at_ms = None
+        self.reader._follow()._shards._found_at_ms = None
 
     def _begin(self) -> dict[str, Any]:
         done = self.checkpoint.run

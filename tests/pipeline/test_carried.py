@@ -12,8 +12,8 @@ from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.pages import Converter, JournalPage
-from headrace.pipeline.source.journal.payloads import Bodies, events_for
-from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES, Table
+from headrace.pipeline.source.journal.payloads import PayloadLookup, events_for
+from headrace.pipeline.source.schema import JOURNAL, JOURNAL_PAYLOADS, Table
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
 from tests.pipeline.bodied import happen, read, told
@@ -21,7 +21,7 @@ from tests.pipeline.playing import playing
 from tests.pipeline.served import SERVED, Batch, fresh_url
 from tests.support.play import Play
 
-TABLE = Table((*JOURNAL.columns, *JOURNAL_BODIES.columns))
+TABLE = Table((*JOURNAL.columns, *JOURNAL_PAYLOADS.columns))
 LINES = (
     b'{"event":"enqueued","id":"a","payload_bytes":2,"payload":"[]"}\n'
     b'{"event":"claimed","id":"a","fence":1}\n'
@@ -121,7 +121,7 @@ def test_an_event_that_carries_its_payload_asks_nothing_of_the_store() -> None:
 
     with asyncio.Runner() as runner:
         store, converter = runner.run(opened()), Converter(events_for(TABLE))
-        bodies = Bodies(runner, store, {("default", "mail"): Queue("mail")}, TABLE, Filters())
+        bodies = PayloadLookup(runner, store, {("default", "mail"): Queue("mail")}, TABLE, Filters())
 
         [batch] = bodies.batches(converter.record_batch([page(LINES)]))
         finds = store.calls["find"]

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, ItemPosition, Publication
-from headrace.pipeline.source.feed.follower import shares
+from headrace.pipeline.source.feed.follower import fair_shares
 from headrace.stores.contract.store import Store
 from tests.pipeline.playing import Checkpoint, Row, playing
 from tests.pipeline.served import SERVED, Batch, ask, fresh_url
@@ -177,7 +177,7 @@ def test_a_limited_stream_has_batches_of_exactly_so_many_changes_and_reaches_the
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 120))
 def test_shares_are_equal_and_nothing_of_a_limit_is_left_over(counts: list[int], limit: int) -> None:
-    taken = shares(counts, limit)
+    taken = fair_shares(counts, limit)
 
     assert sum(taken) == min(limit, sum(counts))
     assert all(share <= count for share, count in zip(taken, counts, strict=True))
@@ -186,7 +186,7 @@ def test_shares_are_equal_and_nothing_of_a_limit_is_left_over(counts: list[int],
 
 
 def test_a_feed_with_little_is_not_kept_waiting_by_one_with_much() -> None:
-    assert shares([100, 1], 1) == [0, 1]
+    assert fair_shares([100, 1], 1) == [0, 1]
 
 
 def test_a_stream_goes_on_from_its_checkpoint_and_feeds_that_come_later_join(url: str) -> None:

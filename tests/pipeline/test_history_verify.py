@@ -192,7 +192,7 @@ def note(folder: Path, number: int, end: Mark, jumps: dict[str, int] | None = No
     """What Spark notes of a batch before it begins."""
     offsets = folder / "_checkpoint" / "offsets"
     offsets.mkdir(exist_ok=True)
-    told = Offset(shards={MAIL: end}, jumps=jumps or {}).told()
+    told = Offset(shards={MAIL: end}, jumps=jumps or {}).to_json()
     (offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(told)}")
 
 

@@ -32,7 +32,7 @@ def entry(seq: int = 7, epoch: int = 1, at_ms: int = 1_000, lines: bytes = b'{"e
 
 @given(offsets)
 def test_an_offset_comes_back_from_the_json_that_spark_keeps(offset: Offset) -> None:
-    kept = json.dumps(offset.told())
+    kept = json.dumps(offset.to_json())
 
     assert Offset.parse(json.loads(kept)) == offset
 
@@ -40,7 +40,7 @@ def test_an_offset_comes_back_from_the_json_that_spark_keeps(offset: Offset) -> 
 def test_an_offset_is_written_as_the_reference_says() -> None:
     offset = Offset(shards={"default/mail/0": Mark(1, 17, "0f", 99)}, jumps={"default/mail/0": 9}, skipped=2, lost=3)
 
-    assert offset.told() == {
+    assert offset.to_json() == {
         "v": 1,
         "shards": {"default/mail/0": [1, 17, "0f", 99]},
         "jumps": {"default/mail/0": 9},
@@ -100,9 +100,9 @@ def test_a_batch_reads_from_where_the_last_one_ended_or_from_where_it_says_that_
 
 
 def test_what_goes_to_a_task_shows_nothing_of_the_store_and_comes_back() -> None:
-    from headrace.pipeline.source.journal.reader import StreamPart
+    from headrace.pipeline.source.journal.reader import StreamPartition
 
-    part = StreamPart((Span(MAIL, 1, 2),))
+    part = StreamPartition((Span(MAIL, 1, 2),))
 
     back = pickle.loads(pickle.dumps(part))  # noqa: S301  (our own)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import BadConfig, HeadraceError
-from headrace.pipeline.source.offsets import Place
+from headrace.pipeline.source.offsets import OffsetLimit
 from headrace.pipeline.source.options import SourceOptions, WriteOptions
-from headrace.pipeline.source.schema import BODIES, TABLES, table_of
+from headrace.pipeline.source.schema import PAYLOAD_COLUMNS, TABLES, table_of
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_every_option_of_a_read_is_understood(url: str) -> None:
     )
 
     assert (options.names, options.columns, options.events_max) == (("mail",), ("seq", "happened_at"), 500)
-    assert (options.starting, options.finished_job) == (Place("latest"), Place(at_ms=1_896_091_200_000))
+    assert (options.starting, options.ending) == (OffsetLimit("latest"), OffsetLimit(at_ms=1_896_091_200_000))
 
 
 def test_every_option_of_a_write_is_understood(url: str) -> None:
@@ -69,26 +69,29 @@ def test_what_spark_itself_hands_to_a_sink_is_no_unknown_option(url: str) -> Non
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("earliest", Place("earliest")),
-        ("latest", Place("latest")),
-        ("1700000000000", Place(at_ms=1_700_000_000_000)),
-        ("2023-11-14T23:13:20+01:00", Place(at_ms=1_700_000_000_000)),
-        ('{"default/mail/0": 17, "default/mail/1": -1}', Place(seqs={"default/mail/0": 17, "default/mail/1": -1})),
-        ("{}", Place(seqs={})),
+        ("earliest", OffsetLimit("earliest")),
+        ("latest", OffsetLimit("latest")),
+        ("1700000000000", OffsetLimit(at_ms=1_700_000_000_000)),
+        ("2023-11-14T23:13:20+01:00", OffsetLimit(at_ms=1_700_000_000_000)),
+        (
+            '{"default/mail/0": 17, "default/mail/1": -1}',
+            OffsetLimit(seqs={"default/mail/0": 17, "default/mail/1": -1}),
+        ),
+        ("{}", OffsetLimit(seqs={})),
     ],
 )
-def test_a_place_is_an_end_an_instant_or_a_seq_of_each_shard(text: str, place: Place) -> None:
-    assert Place.parse("startingOffsets", text) == place
+def test_a_place_is_an_end_an_instant_or_a_seq_of_each_shard(text: str, place: OffsetLimit) -> None:
+    assert OffsetLimit.parse("startingOffsets", text) == place
 
 
 def test_a_shard_that_an_end_does_not_name_is_read_to_its_end() -> None:
-    assert Place.parse("endingOffsets", '{"default/mail/0": 17}').end == "latest"
+    assert OffsetLimit.parse("endingOffsets", '{"default/mail/0": 17}').end == "latest"
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2030-01-31 12:00", '{"a": -3}', '{"a": "1"}', '{"a": 1', "[1]", "-5"])
 def test_a_place_that_is_none_is_refused_with_what_can_be_given(text: str) -> None:
     with pytest.raises(BadConfig, match=r"option startingOffsets is .*; give earliest, latest, an instant such as"):
-        Place.parse("startingOffsets", text)
+        OffsetLimit.parse("startingOffsets", text)
 
 
 def test_a_url_may_hold_settings_and_escapes(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_jobs_and_dead_letters_can_be_read_without_their_bodies(url: str) -> Non
     for what in ("jobs", "dead"):
         table = table_of(SourceOptions.parse({"url": url, "what": what, "payloads": "false"}))
 
-        assert table.names == tuple(name for name in TABLES[what].names if name not in BODIES)
+        assert table.names == tuple(name for name in TABLES[what].names if name not in PAYLOAD_COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -120,11 +120,11 @@ def test_a_read_to_the_end_leaves_no_thread_behind(url: str) -> None:
 def test_only_a_few_pages_are_fetched_before_they_are_asked_for(file_url: str) -> None:
     tell(file_url, fill(QUEUE, 50))
     fetching = Fetching(file_url, [Span(SHARD, seq, seq + 1) for seq in range(50)], True)
-    wait_until(lambda: fetching.ahead == PAGES_AHEAD, "the first pages")
+    wait_until(lambda: fetching.pages_ready == PAGES_AHEAD, "the first pages")
 
     # Time enough for the others.
     tell(file_url, fill(QUEUE, 50, since=50))
-    ahead = fetching.ahead
+    ahead = fetching.pages_ready
     found = list(fetching.pages())
     fetching.stop()
 

@@ -211,9 +211,9 @@ def test_a_read_of_dead_jobs_looks_at_nothing_else(file_url: str) -> None:
     results = Batch(EqualTo(("outcome",), "dead"), url=file_url, what="results", tenant="acme")
     nobody = Batch(EqualTo(("queue",), "other"), url=file_url, what="jobs", tenant="acme")
 
-    assert [part.held for part in dead.parts] == [tuple(ShardGroups(shard, ("dead",)) for shard in MAIL.all_shards())]
+    assert [part.scans for part in dead.parts] == [tuple(ShardGroups(shard, ("dead",)) for shard in MAIL.all_shards())]
     assert {row["state"] for row in dead.rows} == {"dead"}
-    assert {each.groups for part in other.parts for each in part.held} == {("alive", "ended")}
+    assert {each.groups for part in other.parts for each in part.scans} == {("alive", "ended")}
     assert {row["state"] for row in other.rows} == {"blocked", "done", "cancelled"}
     assert (results.parts, nobody.parts, dead.left) == ([], [], [])
 
@@ -229,7 +229,7 @@ def test_as_many_tasks_as_asked_for_read_the_same_rows(file_url: str) -> None:
     one, four, many = (Batch(**options, minPartitions=least) for least in ("1", "4", "100"))
 
     assert (len(one.parts), len(four.parts), len(many.parts)) == (1, 4, 15)
-    assert {each.groups for part in four.parts for each in part.held} == {("alive", "ended", "dead")}
+    assert {each.groups for part in four.parts for each in part.scans} == {("alive", "ended", "dead")}
     sorted_ids = [sorted((row["id"], row["state"]) for row in batch.rows) for batch in (one, four, many)]
     assert sorted_ids[0] == sorted_ids[1] == sorted_ids[2]
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.model.clock import ManualClock, monotonic_ms
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.journal.follower import Follower
+from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.stream_reader import FIND_EVERY_MS, LOOK_EVERY_MS
 from tests.pipeline.filling import T0, fill, keep, tell
@@ -235,7 +235,7 @@ async def test_new_queues_are_looked_for_once_a_second(tmp_path: Path) -> None:
     clock = ManualClock(1)
     async with STORES["memory"](tmp_path) as store:
         await fill(FAST, 2)(store)
-        follower = Follower(store, SourceOptions(url="memory://"), clock.now_ms)
+        follower = JournalFollower(store, SourceOptions(url="memory://"), clock.now_ms)
         start = await follower.latest(None, None)
         await fill(SLOW, 2)(store)
 
@@ -251,7 +251,7 @@ async def test_new_queues_are_looked_for_once_a_second(tmp_path: Path) -> None:
 async def test_a_stream_that_is_behind_does_not_wait_and_an_idle_one_does_not_hurry(tmp_path: Path) -> None:
     async with STORES["memory"](tmp_path) as store:
         await fill(FAST, 20)(store)
-        follower = Follower(store, SourceOptions(url="memory://"), ManualClock(1).now_ms)
+        follower = JournalFollower(store, SourceOptions(url="memory://"), ManualClock(1).now_ms)
         offset = await follower.latest(None, 1)
         begun_at_ms = monotonic_ms()
 

@@ -233,9 +233,9 @@ def test_available_now_ends_though_the_tail_is_lost_meanwhile(file: str, tmp_pat
         run.reader._open.close()
         put_back(tmp_path, is_noticed=True)
         tell(file, fill(FAST, 9, since=20, prefix="new"))
-        aims = run.reader._follow()._aims
+        targets = run.reader._follow()._targets
         run.reader.stop()
-        run.reader._follow()._aims = aims
+        run.reader._follow()._targets = targets
         batches = run.rest()
 
     assert first is not None

@@ -13,8 +13,8 @@ from headrace.model.results import Replayed
 from headrace.pipeline.sinks import replay
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.dead_letters import DeadSink
-from headrace.pipeline.source.sink.result import Run
-from headrace.pipeline.source.store_access import here
+from headrace.pipeline.source.sink.result import WriteRun
+from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
@@ -120,7 +120,9 @@ async def test_a_replay_that_is_not_answered_is_looked_up_before_it_is_asked_for
     sink = DeadSink(WriteOptions(url="", what="dead", name="mail"), schema)
     store.lose("replay")
 
-    tally = await sink.write(store, Run("run", 0, here()), batches(schema, [{"id": "old"}, {"id": "other"}], 10))
+    tally = await sink.write(
+        store, WriteRun("run", 0, this_host()), batches(schema, [{"id": "old"}, {"id": "other"}], 10)
+    )
 
     assert (tally.ours, dict(tally.counts)) == (2, {})
     answers: list[Replayed] = list(await store.dead.replay(queue, ["other"]))

@@ -34,8 +34,8 @@ from headrace.model.policy import Policy
 from headrace.pipeline.sinks import enqueue
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.jobs import JobSink
-from headrace.pipeline.source.sink.result import Run, WriteTally, total
-from headrace.pipeline.source.store_access import here
+from headrace.pipeline.source.sink.result import WriteRun, WriteTally, total
+from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
@@ -267,7 +267,7 @@ async def test_the_later_of_two_rows_with_one_id_wins_however_slow_the_first_is(
     rows = [{"id": "a", "payload": "1"}, {"id": "a", "payload": "2"}]
 
     with store.hold("enqueue") as first:
-        writing = asyncio.create_task(sink.write(store, Run("run", 0, here()), batches(schema, rows, 1)))
+        writing = asyncio.create_task(sink.write(store, WriteRun("run", 0, this_host()), batches(schema, rows, 1)))
         await first.reached()
         for _ in range(100):
             await asyncio.sleep(0)  # time for the second call, if there were one
@@ -285,7 +285,7 @@ def test_beyond_what_can_be_counted_exactly_the_counts_are_bounds() -> None:
     tally = WriteTally(rows=30_000_000, counts=Counter(created=29_999_000), ours=29_999_990, refused=Counter(full=10))
     tally.examples["full"] = "it is full"
 
-    written = total("jobs", Run("run", 1, here()), [tally, WriteTally()], 2)
+    written = total("jobs", WriteRun("run", 1, this_host()), [tally, WriteTally()], 2)
 
     assert shown(written) == {"created": 29_999_000, "folded": 990, "refused": {"full": 10}}
     assert written.sentence() == (
@@ -302,14 +302,14 @@ async def test_what_is_not_answered_is_sent_again_and_counted_once() -> None:
     store.fail("enqueue")
     store.lose("enqueue")
 
-    tally = await sink.write(store, Run("run", 0, here()), iter([rows]))
+    tally = await sink.write(store, WriteRun("run", 0, this_host()), iter([rows]))
 
     assert (tally.ours, tally.counts["duplicate"], tally.refused) == (1_500, 0, {})
     assert (await store.queues.counts(Queue("mail"))).waiting == 1_500
     with store.down():
         async with asyncio.timeout(30):
             with pytest.raises(StoreUnavailable):
-                await sink.write(store, Run("run", 0, here()), iter([rows]))
+                await sink.write(store, WriteRun("run", 0, this_host()), iter([rows]))
     await store.close()
 
 

@@ -44,27 +44,27 @@ def publish(frame: DataFrame, url: str, **options: Option) -> Written:
 
 
 def _write(frame: DataFrame, url: str, what: str, options: dict[str, Option]) -> Written:
-    given = {"report": REPORT, "run": f"run-{secrets.token_hex(16)}"} | {
+    settings = {"report": REPORT, "run": f"run-{secrets.token_hex(16)}"} | {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
     }
-    writer = frame.write.format("headrace").mode("append").options(**given, url=url, what=what)
+    writer = frame.write.format("headrace").mode("append").options(**settings, url=url, what=what)
     try:
         writer.save()
     except PySparkException as error:
-        told = headrace_error(error)
-        if told is None:
+        failure = headrace_error(error)
+        if failure is None:
             raise
         # Spark's own words are a page about where this was said; the sentence is all there is to it.
-        raise told from None
-    written = _report(frame, url, given)
+        raise failure from None
+    written = _report(frame, url, settings)
     assert written is not None, "the commit of a write publishes its counts before it ends"
     return written
 
 
-def _report(frame: DataFrame, url: str, given: dict[str, str]) -> Written | None:
+def _report(frame: DataFrame, url: str, settings: dict[str, str]) -> Written | None:
     """The counts, read through Spark: whoever calls this may not reach the store, or be inside an event loop."""
-    tenant = given.get("tenant", DEFAULT_TENANT)
-    options = {"url": url, "what": "feed", "tenant": tenant, "feed": given["report"], "columns": "id,item"}
+    tenant = settings.get("tenant", DEFAULT_TENANT)
+    options = {"url": url, "what": "feed", "tenant": tenant, "feed": settings["report"], "columns": "id,item"}
     items = frame.sparkSession.read.format("headrace").options(**options).load()
-    found = items.where(items.id == given["run"]).collect()
+    found = items.where(items.id == settings["run"]).collect()
     return msgspec.json.decode(found[0].item, type=Written) if found else None

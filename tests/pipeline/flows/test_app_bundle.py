@@ -12,7 +12,7 @@ from headrace.app.app import App
 from headrace.app.discovery import load_app
 from headrace.model.errors import BadConfig
 from headrace.pipeline.flows.fleet.app_bundle import Cargo, pack
-from headrace.pipeline.source.store_access import here
+from headrace.pipeline.source.store_access import this_host
 from tests.pipeline.flows import fleet_app
 from tests.pipeline.stories import url_of
 
@@ -166,7 +166,7 @@ def test_an_app_of_a_module_travels_by_its_name_with_the_modules_that_hold_its_f
     assert by_name.name == by_object.name == "tests.pipeline.flows.fleet_app:app"
     assert by_name.modules == by_object.modules == ("tests.pipeline.flows.fleet_app",)
     assert (by_name.value, by_object.value) == (b"", b"")
-    assert by_object.unpack("sqlite:////there.db", here()) is load_app("tests.pipeline.flows.fleet_app:app")
+    assert by_object.unpack("sqlite:////there.db", this_host()) is load_app("tests.pipeline.flows.fleet_app:app")
     assert fleet_app.app.url == "sqlite:////there.db"
 
 

@@ -19,7 +19,7 @@ from headrace.pipeline.flows.fleet.control import ask_to_stop, forget
 from headrace.pipeline.flows.fleet.drained import is_drained
 from headrace.pipeline.flows.fleet.executor import LEFTOVER_EXIT, leftovers, stand
 from headrace.pipeline.flows.fleet.orders import Orders, Until
-from headrace.pipeline.source.store_access import here
+from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.pipeline.flows.fleet_runs import PATIENCE_S, check_once, counted, journal, send, upon
@@ -35,7 +35,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def orders(url: str, until: Until | None = "drained", **config: Any) -> Orders:
     _, cargo = pack("tests.pipeline.flows.fleet_app:app")
-    return Orders(FLEET, url, cargo, {"lease": "2s", **config}, until, "default", here())
+    return Orders(FLEET, url, cargo, {"lease": "2s", **config}, until, "default", this_host())
 
 
 def stop(url: str) -> None:

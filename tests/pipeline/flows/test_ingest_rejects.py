@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.sink.rejects import SCHEMA, Keeper, settle_refused
+from headrace.pipeline.source.sink.rejects import SCHEMA, RejectWriter, settle_refused
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.stores.contract.store import Store
@@ -172,8 +172,8 @@ def test_refused_rows_of_attempts_that_failed_are_kept_once(file_url: str, tmp_p
     folder = tmp_path / "refused"
     batch = Batch(KEYED, url=file_url, queue="mail", refusals="count", refusedDir=str(folder))
     batch.failed_task(rows(range(100)), part=10)
-    leftover = Keeper(str(folder), "run")  # of an executor that was killed
-    leftover.keep(dict.fromkeys(SCHEMA.names) | {"sentence": "", "key": "1"})
+    leftover = RejectWriter(str(folder), "run")  # of an executor that was killed
+    leftover.add(dict.fromkeys(SCHEMA.names) | {"sentence": "", "key": "1"})
     leftover.close()
     batch.task(rows(range(100)), part=30)
     batch.task(rows(range(100, 200)))
@@ -190,9 +190,9 @@ def test_a_run_that_ends_twice_keeps_what_its_last_end_refused(tmp_path: Path) -
     folder = str(tmp_path / "refused")
 
     def end(*keys: str) -> str | None:
-        keeper = Keeper(folder, "query/3")
+        keeper = RejectWriter(folder, "query/3")
         for key in keys:
-            keeper.keep(dict.fromkeys(SCHEMA.names) | {"sentence": "", "key": key})
+            keeper.add(dict.fromkeys(SCHEMA.names) | {"sentence": "", "key": key})
         name = keeper.close()
         return settle_refused(folder, "query/3", [] if name is None else [name])
 

@@ -14,7 +14,7 @@ from headrace.model.outcome import Failed, JobError
 from headrace.pipeline import replay_dead_letters
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.dead_letters import DeadSink, Spread
-from headrace.pipeline.source.sink.result import begin
+from headrace.pipeline.source.sink.result import new_run
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.pipeline.served import ask, fresh_url
@@ -139,7 +139,7 @@ async def test_dead_letters_of_many_queues_and_tasks_are_due_evenly_over_the_who
     schema = schema_of("queue string, id string")
     sink = DeadSink(WriteOptions(url="", what="dead", spread_ms=HOUR_MS), schema)
 
-    run = await begin(store, "run")
+    run = await new_run(store, "run")
     for task in (rows[:150], rows[150:300], rows[300:]):
         await sink.write(store, run, batches(schema, task, 100))
 

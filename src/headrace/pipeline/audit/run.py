@@ -19,7 +19,7 @@ from headrace.pipeline.audit.words import flaw_finding, missing_finding
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.journal.ranges import bounds_of
 from headrace.pipeline.source.options import ALL, SourceOptions
-from headrace.pipeline.source.store_access import check_master, opened
+from headrace.pipeline.source.store_access import check_master, connect
 from headrace.stores.contract.store import Store
 
 Shards = dict[Shard, Bounds]
@@ -45,7 +45,7 @@ def audit(
     check_master(url, str(spark.sparkContext.master))
     frames = Frames(spark, options)
     try:
-        with opened(url) as (runner, store):
+        with connect(url) as (runner, store):
             return runner.run(_Auditing(frames, store, parsed, on_progress or (lambda _: None)).run())
     finally:
         frames.close()

@@ -15,7 +15,7 @@ from headrace.pipeline.history.resume import is_named, is_reached
 from headrace.pipeline.history.staging import clear, stage
 from headrace.pipeline.history.state import HistoryState, read_state, write_state
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.store_access import opened
+from headrace.pipeline.source.store_access import connect
 
 
 class Writer:
@@ -99,5 +99,5 @@ class Writer:
             return
         seqs = {name: span.upto for name, span in planned.spans.items() if span.count}
         if seqs:
-            with opened(self._options.url) as (runner, store):
+            with connect(self._options.url) as (runner, store):
                 runner.run(self._consumer.advance(store, seqs))

@@ -17,7 +17,7 @@ from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.layout import DELTA_LOG
 from headrace.pipeline.history.state import HistoryState
 from headrace.pipeline.source.journal.offset import Mark
-from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES
+from headrace.pipeline.source.schema import JOURNAL, JOURNAL_PAYLOADS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -61,7 +61,7 @@ def prepare_table(folder: Path, state: HistoryState, *, payloads: bool) -> Histo
         _sync_log(folder, set())
     table, known = DeltaTable(str(folder)), _names(folder)
     columns = {field.name for field in table.schema().fields}
-    added = [name for name in JOURNAL_BODIES.names if payloads and name not in columns]
+    added = [name for name in JOURNAL_PAYLOADS.names if payloads and name not in columns]
     if added:
         table.alter.add_columns([Field(name, PrimitiveType("string"), nullable=True) for name in added])
         _sync_log(folder, known)
@@ -190,5 +190,5 @@ def _as_committed(folder: Path, table: "DeltaTable", state: HistoryState) -> His
 
 
 def _schema(*, payloads: bool) -> pa.Schema:
-    bodies = JOURNAL_BODIES.arrow if payloads else []
+    bodies = JOURNAL_PAYLOADS.arrow if payloads else []
     return pa.schema([*JOURNAL.arrow, pa.field("day", pa.date32()), *bodies])

@@ -9,7 +9,7 @@ from headrace.model.errors import BadConfig
 from headrace.pipeline.history.delta import table_files
 from headrace.pipeline.history.layout import history_folder, spark_path
 from headrace.pipeline.history.state import HistoryState, read_state
-from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES
+from headrace.pipeline.source.schema import JOURNAL, JOURNAL_PAYLOADS
 
 
 def read_history(spark: SparkSession, folder: str | Path) -> DataFrame:
@@ -33,5 +33,5 @@ def read_history(spark: SparkSession, folder: str | Path) -> DataFrame:
 
 def schema_of(state: HistoryState) -> StructType:
     """The columns of a history; said, since Spark would take a queue called 2024 for a number."""
-    bodies = JOURNAL_BODIES.spark.fields if state.payloads else []
+    bodies = JOURNAL_PAYLOADS.spark.fields if state.payloads else []
     return StructType([*JOURNAL.spark.fields, StructField("day", DateType()), *bodies])

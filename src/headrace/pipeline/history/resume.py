@@ -14,8 +14,8 @@ from headrace.pipeline.history.layout import CHECKPOINT, DELTA_LOG, STATE, WRITI
 from headrace.pipeline.history.planned import last_number, read_end
 from headrace.pipeline.history.state import Form, HistoryState, read_state, write_state
 from headrace.pipeline.source.journal.offset import Loss, Mark, Offset
-from headrace.pipeline.source.journal.shards import JournalIdentity, Known
-from headrace.pipeline.source.offsets import refuse
+from headrace.pipeline.source.journal.shards import FollowedShards, JournalIdentity
+from headrace.pipeline.source.offsets import raise_data_loss
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.stores.contract.store import Store
 
@@ -107,10 +107,10 @@ def renew(folder: Path, state: HistoryState, options: SourceOptions) -> int:
 async def find_begins(store: Store, options: SourceOptions, marks: dict[str, Mark]) -> dict[str, int]:
     """The seq that each journal goes on with behind its mark; refuses or goes on, as the options say, where a
     journal is no longer the one that was read."""
-    watch = JournalIdentity(Known(store, options, monotonic_ms))
+    watch = JournalIdentity(FollowedShards(store, options, monotonic_ms))
     bounds, losses = await watch.look(Offset(shards=marks), is_first=False)
     if options.fails_on_loss:
-        refuse([_sentence(each) for each in losses], "shards")
+        raise_data_loss([_sentence(each) for each in losses], "shards")
     begins = {name: mark.seq + 1 for name, mark in marks.items() if name in bounds}
     for each in losses:
         if each.name in bounds:

@@ -14,7 +14,7 @@ BYTES_PER_BATCH = 8 * 1024 * 1024
 """A batch ends with whichever comes first: large enough that handing it over costs nothing, small in any memory."""
 
 
-def built(table: Table, count: int, values: Mapping[str, object]) -> pa.RecordBatch:
+def build_batch(table: Table, count: int, values: Mapping[str, object]) -> pa.RecordBatch:
     """A batch of `count` rows with the columns of `table`.
 
     `values` has, for a column, the value that is the same in every row, or a function that makes a list or an array of
@@ -53,27 +53,27 @@ def _text(value: bytes | None) -> str | None:
         return None
 
 
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in larger batches; empty ones are left out."""
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        held.append(batch)
+        pending.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= ROWS_PER_BATCH or size >= BYTES_PER_BATCH:
-            yield pa.concat_batches(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.concat_batches(held)
+            yield pa.concat_batches(pending)
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield pa.concat_batches(pending)
 
 
 T = TypeVar("T")
 _END = object()
 
 
-def ahead(made: Generator[T, None, None]) -> Generator[T, None, None]:
+def prefetch(batches: Generator[T, None, None]) -> Generator[T, None, None]:
     """What a generator gives, one ahead of who asks. It runs in a thread of its own and is closed there; whoever leaves
     early waits for that, so have it stop waiting itself first."""
     ready: Queue[object] = Queue(maxsize=1)
@@ -82,14 +82,14 @@ def ahead(made: Generator[T, None, None]) -> Generator[T, None, None]:
     def make() -> None:
         last: object = _END
         try:
-            for each in made:
+            for each in batches:
                 ready.put(each)
                 if is_left.is_set():
                     break
         except BaseException as error:  # noqa: BLE001  (whoever asks raises it, in a thread that is listened to)
             last = _Raised(error)
         finally:
-            made.close()
+            batches.close()
             ready.put(last)
 
     # A daemon: a task that Spark kills must not wait for it.

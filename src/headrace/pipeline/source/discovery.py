@@ -19,11 +19,11 @@ async def find_queues(store: Store, options: SourceOptions) -> list[Queue]:
     if not options.names:
         return [queue for tenant in tenants for queue in await all_queues(store, tenant)]
     names = sorted(set(options.names))
-    looks = [await find_queue(store, tenant, name) for tenant in tenants for name in names]
-    found = [queue for queue in looks if queue is not None]
+    answers = [await find_queue(store, tenant, name) for tenant in tenants for name in names]
+    found = [queue for queue in answers if queue is not None]
     if missing := set(names) - {queue.full_name for queue in found}:
         known = {queue.full_name for tenant in tenants for queue in await all_queues(store, tenant)}
-        _check_known("queue", known - missing, options)
+        _check_missing("queue", known - missing, options)
     return found
 
 
@@ -34,16 +34,16 @@ async def find_feeds(store: Store, options: SourceOptions) -> list[FeedName]:
     known = await all_feeds(store, options.tenant)
     if not options.names:
         return known
-    _check_known("feed", {feed.name for feed in known}, options)
+    _check_missing("feed", {feed.name for feed in known}, options)
     return [feed for feed in known if feed.name in options.names]
 
 
-def _check_known(thing: str, known: Iterable[str], options: SourceOptions) -> None:
+def _check_missing(thing: str, known: Iterable[str], options: SourceOptions) -> None:
     names = sorted(set(known))
     missing = [name for name in options.names if name not in names]
     if missing:
-        whose = "any tenant" if options.tenant == ALL else f"tenant {options.tenant!r}"
-        raise BadConfig(f"there is no {thing} {', '.join(map(repr, missing))} of {whose}; {_hint(thing, names)}")
+        owner = "any tenant" if options.tenant == ALL else f"tenant {options.tenant!r}"
+        raise BadConfig(f"there is no {thing} {', '.join(map(repr, missing))} of {owner}; {_hint(thing, names)}")
 
 
 def _hint(thing: str, names: list[str]) -> str:
@@ -52,7 +52,7 @@ def _hint(thing: str, names: list[str]) -> str:
     return f"known {thing}s: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
 
 
-async def states_of(store: Store, feeds: Sequence[FeedName]) -> list[FeedState | None]:
+async def feed_states(store: Store, feeds: Sequence[FeedName]) -> list[FeedState | None]:
     """The state of each feed in turn; None of one that is not there."""
     found: list[FeedState | None] = []
     for first in range(0, len(feeds), LOOKS_AT_ONCE):

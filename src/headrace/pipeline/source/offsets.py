@@ -14,7 +14,7 @@ EARLIEST, LATEST = -2, -1
 """Kafka's numbers for both ends, where a number is wanted."""
 
 
-class Place(Struct, frozen=True):
+class OffsetLimit(Struct, frozen=True):
     """Where reading begins or ends: at an end of what is kept, at an instant, or at a seq of each journal.
 
     As with Kafka, a beginning is included and an end is not: what one run ended with, the next begins with.
@@ -27,32 +27,32 @@ class Place(Struct, frozen=True):
     """By `tenant/queue/shard` or `tenant/feed`; -2 is earliest, -1 latest."""
 
     @staticmethod
-    def parse(option: str, text: str) -> "Place":
+    def parse(option: str, text: str) -> "OffsetLimit":
         """The place that a text names; `BadConfig` when it names none."""
         if text == "earliest":
-            return Place("earliest")
+            return OffsetLimit("earliest")
         if text == "latest":
-            return Place("latest")
+            return OffsetLimit("latest")
         if text.startswith("{"):
             # Who does not name a shard means what holds without the option.
-            return Place("latest" if option == "endingOffsets" else "earliest", seqs=_seqs(option, text))
+            return OffsetLimit("latest" if option == "endingOffsets" else "earliest", seqs=_seqs(option, text))
         try:
-            return Place(at_ms=read_instant_ms("instant", text))
+            return OffsetLimit(at_ms=read_instant_ms("instant", text))
         except Refused:
-            raise _no_place(option, text) from None
+            raise _bad_limit(option, text) from None
 
 
 def _seqs(option: str, text: str) -> dict[str, int]:
     try:
         seqs = msgspec.json.decode(text, type=dict[str, int])
     except msgspec.DecodeError:
-        raise _no_place(option, text) from None
+        raise _bad_limit(option, text) from None
     if any(seq < EARLIEST for seq in seqs.values()):
-        raise _no_place(option, text)
+        raise _bad_limit(option, text)
     return seqs
 
 
-def _no_place(option: str, text: str) -> BadConfig:
+def _bad_limit(option: str, text: str) -> BadConfig:
     return BadConfig(
         f"option {option} is {cut(text)!r}; give earliest, latest, an instant such as 2030-01-31T12:00:00Z or"
         ' milliseconds since 1970, or JSON with a seq for each shard, such as {"default/mail/0": 17}'
@@ -73,10 +73,10 @@ class Versioned(Protocol):
 Kind = TypeVar("Kind", bound=Versioned)
 
 
-def read_offset(told: Mapping[str, Any], kind: type[Kind]) -> Kind:
+def read_offset(stored: Mapping[str, Any], kind: type[Kind]) -> Kind:
     """The offset that Spark has kept; `BadConfig` when it is none of this kind."""
     try:
-        offset = msgspec.convert(told, kind)
+        offset = msgspec.convert(stored, kind)
     except msgspec.ValidationError:
         offset = None
     if offset is None or offset.v != VERSION:
@@ -95,7 +95,7 @@ def unknown_form() -> BadConfig:
 GO_ON = "or set option failOnDataLoss=false to go on"
 
 
-def refuse(sentences: Sequence[str], things: str) -> None:
+def raise_data_loss(sentences: Sequence[str], things: str) -> None:
     """Say what is missing, of the first thing that something is missing of; nothing when nothing is."""
     if sentences:
         more = f" ({len(sentences) - 1:,} more {things} miss something)" if len(sentences) > 1 else ""

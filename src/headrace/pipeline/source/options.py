@@ -14,7 +14,7 @@ from headrace.model.names import DEFAULT_TENANT, Queue, check_tenant
 from headrace.model.redact import redact_url
 from headrace.model.times import duration_ms
 from headrace.model.validate import cut
-from headrace.pipeline.source.offsets import Place
+from headrace.pipeline.source.offsets import OffsetLimit
 from headrace.pipeline.source.store_access import check_url
 
 ALL = "*"
@@ -54,25 +54,25 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
     payloads: bool = False
     """Whether payloads, headers and results are read as well: by default of jobs and dead letters, which hold them, and
     not of the journal, which does not."""
-    starting: Place | None = None
+    starting: OffsetLimit | None = None
     """None when nobody said: earliest for a batch, and for a stream as well."""
-    finished_job: Place | None = None
+    ending: OffsetLimit | None = None
     events_max: int | None = None
     """That a batch of a stream may hold."""
     fails_on_loss: bool = True
     partitions_min: int = 1
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return _redacted(self)
 
     @staticmethod
-    def parse(given: Mapping[str, str]) -> "SourceOptions":
+    def parse(settings: Mapping[str, str]) -> "SourceOptions":
         """The options of a read; `BadConfig` with a sentence to act on when they make no sense."""
-        options, what = _known(given, _READ, "journal", "read")
+        options, what = _known_options(settings, _READ, "journal", "read")
         tenant = options.get("tenant", DEFAULT_TENANT)
         if tenant != ALL:
             check_tenant(tenant)
-        named = "feed" if what == "feed" else "queue"
+        name_option = "feed" if what == "feed" else "queue"
         most = [options[name] for name in ("maxeventspertrigger", "maxoffsetspertrigger") if name in options]
         if len(most) > 1:
             raise BadConfig("options maxEventsPerTrigger and maxOffsetsPerTrigger mean the same; give one of them")
@@ -80,11 +80,11 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
             url=check_url(options.get("url", "")),
             what=what,  # type: ignore[arg-type]  # looked up in the table of what can be read
             tenant=tenant,
-            names=_names(named, options.get(named, ALL)),
+            names=_names(name_option, options.get(name_option, ALL)),
             columns=_list("columns", options["columns"]) if "columns" in options else (),
             payloads=_flag("payloads", options.get("payloads", "true" if what in ("jobs", "dead") else "false")),
-            starting=_place("startingOffsets", options),
-            finished_job=_place("endingOffsets", options),
+            starting=_limit("startingOffsets", options),
+            ending=_limit("endingOffsets", options),
             events_max=_number("maxEventsPerTrigger", most[0], EVENTS_PER_TRIGGER_MAX) if most else None,
             fails_on_loss=_flag("failOnDataLoss", options.get("failondataloss", "true")),
             partitions_min=_number("minPartitions", options.get("minpartitions", "1"), PARTITIONS_MAX),
@@ -119,16 +119,16 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     """The id of the counts there; None draws one. A stream names each batch itself."""
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return _redacted(self)
 
     @staticmethod
-    def parse(given: Mapping[str, str]) -> "WriteOptions":
+    def parse(settings: Mapping[str, str]) -> "WriteOptions":
         """The options of a write; `BadConfig` with a sentence to act on when they make no sense."""
-        options, what = _known(given, _WRITE, "jobs", "write")
+        options, what = _known_options(settings, _WRITE, "jobs", "write")
         tenant = options.get("tenant", DEFAULT_TENANT)
         check_tenant(tenant)
-        named = "feed" if what == "feed" else "queue"
-        name = options.get(named)
+        name_option = "feed" if what == "feed" else "queue"
+        name = options.get(name_option)
         if name is not None:
             # Refuses what is no name, in the words of everybody else.
             _ = FeedName(name, tenant) if what == "feed" else Queue.parse(name, tenant, 1)
@@ -153,17 +153,17 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
         )
 
 
-def _shown(options: SourceOptions | WriteOptions) -> str:
+def _redacted(options: SourceOptions | WriteOptions) -> str:
     # A debugger, or a log that somebody adds, would tell the password of the URL.
     fields = {**asdict(options), "url": redact_url(options.url)}
     return f"{type(options).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
 
-def _known(
-    given: Mapping[str, str], table: Mapping[str, tuple[str, ...]], default: str, verb: str
+def _known_options(
+    settings: Mapping[str, str], table: Mapping[str, tuple[str, ...]], default: str, verb: str
 ) -> tuple[dict[str, str], str]:
     """The options under small names, and `what`; refuses what nobody knows."""
-    options = {name.lower(): value.strip() for name, value in given.items()}
+    options = {name.lower(): value.strip() for name, value in settings.items()}
     what = options.get("what", default)
     if what not in table:
         can = ", ".join(table)
@@ -171,7 +171,7 @@ def _known(
         raise BadConfig(f"option what is {cut(what)!r}, which format headrace cannot {verb}{also}; give one of {can}")
     known = (*_COMMON, *table[what])
     lowered = {name.lower() for name in known} | (set(_OF_SPARK) if verb == "write" else set())
-    for name in given:
+    for name in settings:
         if name.lower() not in lowered:
             raise BadConfig(
                 f"format headrace has no option {cut(name)!r} to {verb} {what}; known options: {', '.join(known)}"
@@ -195,9 +195,9 @@ def _list(option: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _place(option: str, options: Mapping[str, str]) -> Place | None:
+def _limit(option: str, options: Mapping[str, str]) -> OffsetLimit | None:
     text = options.get(option.lower())
-    return None if text is None else Place.parse(option, text)
+    return None if text is None else OffsetLimit.parse(option, text)
 
 
 def _flag(option: str, text: str) -> bool:

@@ -10,13 +10,13 @@ from headrace.model.event import Span
 from headrace.model.finished import FinishedJob
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.pipeline.source.arrow import built, gathered, texts
+from headrace.pipeline.source.arrow import build_batch, coalesce, texts
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.pages import read_spans
 from headrace.pipeline.source.journal.payloads import is_of
 from headrace.pipeline.source.journal.reader import JournalStream
 from headrace.pipeline.source.schema import JOURNAL
-from headrace.pipeline.source.store_access import opened
+from headrace.pipeline.source.store_access import connect
 from headrace.stores.contract.store import Store
 
 _DONE = Filters((EqualTo(("event",), "done"),))
@@ -30,16 +30,16 @@ class ResultStream(JournalStream):
     the same id has replaced, is null, and `kept` is false."""
 
     def read_spans(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
-        yield from gathered(self._results(spans))
+        yield from coalesce(self._results(spans))
 
     def _results(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
         queues = {(each.shard.queue.tenant, each.shard.queue.full_name): each.shard.queue for each in spans}
-        is_asked = any(name in self.table.names for name in _LOOKED_UP)
+        needs_lookup = any(name in self.table.names for name in _LOOKED_UP)
         events = read_spans(self.options.url, spans, _EVENTS, _DONE, self.options.fails_on_loss)
-        with opened(self.options.url) as (runner, store):
+        with connect(self.options.url) as (runner, store):
             for batch in events:
-                finished_jobs = _finished_jobs(runner, store, queues, batch) if is_asked else []
-                yield built(
+                finished_jobs = _finished_jobs(runner, store, queues, batch) if needs_lookup else []
+                yield build_batch(
                     self.table,
                     batch.num_rows,
                     {name: _column(batch, name) for name in _COPIED}
@@ -62,17 +62,17 @@ def _finished_jobs(
     """The finished job that each event of a batch left, if it is still there."""
     rows = batch.select(["tenant", "queue", "id"]).to_pydict()
     born, at = (batch.column(name).cast(pa.int64()).to_pylist() for name in ("enqueued_at", "happened_at"))
-    places: dict[tuple[str, str], list[int]] = {}
-    for place, queue in enumerate(zip(rows["tenant"], rows["queue"], strict=True)):
-        places.setdefault(queue, []).append(place)
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    for row, queue in enumerate(zip(rows["tenant"], rows["queue"], strict=True)):
+        rows_of.setdefault(queue, []).append(row)
     found: list[FinishedJob | None] = [None] * batch.num_rows
-    for name, held in places.items():
-        for first in range(0, len(held), BATCH_MAX):
-            part = held[first : first + BATCH_MAX]
-            known = runner.run(_found(store, queues[name], [rows["id"][place] for place in part]))
-            for place, finished_job in zip(part, known, strict=True):
-                if finished_job is not None and is_of(finished_job, born[place] // 1_000, at[place] // 1_000):
-                    found[place] = finished_job
+    for name, queue_rows in rows_of.items():
+        for first in range(0, len(queue_rows), BATCH_MAX):
+            part = queue_rows[first : first + BATCH_MAX]
+            known = runner.run(_found(store, queues[name], [rows["id"][row] for row in part]))
+            for row, finished_job in zip(part, known, strict=True):
+                if finished_job is not None and is_of(finished_job, born[row] // 1_000, at[row] // 1_000):
+                    found[row] = finished_job
     return found
 
 

@@ -123,7 +123,7 @@ LINE: tuple[Column, ...] = (
 JOURNAL_CARRIED = Table((*PLACE, *LINE))
 """The journal with the payloads that the events themselves carry, which most do not."""
 JOURNAL = JOURNAL_CARRIED.without(["payload"])
-JOURNAL_BODIES = Table((_text("payload"), _text("result")))
+JOURNAL_PAYLOADS = Table((_text("payload"), _text("result")))
 """What `payloads=true` adds to the journal: what an event does not carry is looked up in the store when it is read."""
 
 JOBS = Table(
@@ -220,7 +220,7 @@ FEED = Table(
 stream each row is a change."""
 
 TABLES: dict[str, Table] = {"journal": JOURNAL, "jobs": JOBS, "results": RESULTS, "dead": DEAD, "feed": FEED}
-BODIES = ("payload", "headers", "result")
+PAYLOAD_COLUMNS = ("payload", "headers", "result")
 """What `payloads=false` leaves out of jobs and dead letters."""
 
 SPARK_SCHEMA = JOURNAL.spark
@@ -239,7 +239,7 @@ def table_of(options: SourceOptions) -> Table:
     """The columns that a read gives."""
     table = TABLES[options.what]
     if not options.payloads and options.what in ("jobs", "dead"):
-        table = table.without(BODIES)
+        table = table.without(PAYLOAD_COLUMNS)
     if options.payloads and options.what == "journal":
-        table = Table((*JOURNAL.columns, *JOURNAL_BODIES.columns))
+        table = Table((*JOURNAL.columns, *JOURNAL_PAYLOADS.columns))
     return table.pick(options.columns)

@@ -27,7 +27,7 @@ class HeadraceSource(DataSource):
     # The parts are imported when they are asked for: a task that reads journals pays for nothing else.
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options, table = self._reading(schema)
+        options, table = self._read_options(schema)
         if options.events_max is not None:
             raise BadConfig("option maxEventsPerTrigger is for streams; leave it out, or use spark.readStream")
         if options.starting is not None and options.what != "journal":
@@ -48,8 +48,8 @@ class HeadraceSource(DataSource):
         return RecordReader(options, table)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
-        options, table = self._reading(schema)
-        if options.finished_job is not None:
+        options, table = self._read_options(schema)
+        if options.ending is not None:
             raise BadConfig("option endingOffsets is for batches; a stream has no end, use trigger(availableNow=True)")
         if options.what == "journal":
             from headrace.pipeline.source.journal.reader import JournalStream
@@ -68,14 +68,14 @@ class HeadraceSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from headrace.pipeline.source.sink.sink import BatchWriter
 
-        return BatchWriter(self._writing(overwrite), schema)
+        return BatchWriter(self._write_options(overwrite), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from headrace.pipeline.source.sink.sink import StreamWriter
 
-        return StreamWriter(self._writing(overwrite), schema)
+        return StreamWriter(self._write_options(overwrite), schema)
 
-    def _reading(self, schema: StructType) -> tuple[SourceOptions, Table]:
+    def _read_options(self, schema: StructType) -> tuple[SourceOptions, Table]:
         options = self._options()
         table = table_of(options)
         if schema != table.spark:
@@ -85,7 +85,7 @@ class HeadraceSource(DataSource):
             )
         return options, table
 
-    def _writing(self, overwrite: bool) -> WriteOptions:
+    def _write_options(self, overwrite: bool) -> WriteOptions:
         if overwrite:
             raise BadConfig(
                 "jobs, dead letters and items are added, never overwritten; write with .mode('append') or"

@@ -31,7 +31,7 @@ class _Runner(asyncio.Runner):  # type: ignore[misc]  # final in the stubs alone
 
 
 @contextmanager
-def opened(url: str) -> Iterator[tuple[asyncio.Runner, Store]]:
+def connect(url: str) -> Iterator[tuple[asyncio.Runner, Store]]:
     """The store at `url` and the loop that it belongs to, until the block ends.
 
     Opened by whoever uses it: a connection that was open before a fork is not safe to use after it.
@@ -75,20 +75,20 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @cache
-def here() -> str:
+def this_host() -> str:
     """The name of this machine and, where there is one, the number of its start: two machines may share a name."""
     boot = _BOOT_ID.read_text().strip() if _BOOT_ID.is_file() else ""
     return f"{platform.node()} {boot}".strip()
 
 
-def check_here(url: str, planned_on: str) -> None:
+def check_host(url: str, planned_on: str) -> None:
     """Refuse a store that is a file in a task that runs on another machine than the one that planned it."""
     parts, options = split(url)
-    if parts.scheme != "sqlite" or planned_on == here():
+    if parts.scheme != "sqlite" or planned_on == this_host():
         return
     raise BadConfig(
         f"the store {sqlite_path(parts, options)} is a file on machine {_name(planned_on)}, and this task runs on"
-        f" {_name(here())}; use a local master, or a store that is a server (redis://, postgres://)"
+        f" {_name(this_host())}; use a local master, or a store that is a server (redis://, postgres://)"
     )
 
 
@@ -96,12 +96,12 @@ def _name(machine: str) -> str:
     return machine.partition(" ")[0]
 
 
-class LocalPartition(InputPartition):
+class HostPartition(InputPartition):
     """What one task does, and the machine on which that was planned: made there, and checked in the task."""
 
     def __init__(self, value: object = None) -> None:
         super().__init__(value)
-        self.planned_on = here()
+        self.planned_on = this_host()
 
 
 def check_master(url: str, master: str) -> None:

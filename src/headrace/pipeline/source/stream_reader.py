@@ -12,10 +12,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import LocalPartition, check_here, opened
+from headrace.pipeline.source.store_access import HostPartition, check_host, connect
 from headrace.stores.contract.store import Store
 
-Told = Mapping[str, Any]
+OffsetJson = Mapping[str, Any]
 """An offset as Spark keeps it."""
 
 LOOK_EVERY_MS = 50
@@ -42,25 +42,25 @@ class Pause:
             await sleep(max(left_ms, 0) / 1_000)
 
 
-class TellsOffset(Protocol):
+class SparkOffset(Protocol):
     """Where a batch ends, which is where the next one begins."""
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """What Spark is to keep."""
 
 
-Offset = TypeVar("Offset", bound=TellsOffset)
+Offset = TypeVar("Offset", bound=SparkOffset)
 Span = TypeVar("Span")
 Answer = TypeVar("Answer")
 
 
-class Follows(Protocol[Offset, Span]):
+class OffsetPlanner(Protocol[Offset, Span]):
     """Decides how far each batch goes. Knows a store, and nothing of Spark."""
 
     async def initial(self) -> Offset:
-        """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
+        """Where a stream without a checkpoint begins. The same whenever it is call for: Spark asks several times."""
 
-    async def aim(self) -> None:
+    async def prepare_available_now(self) -> None:
         """Never go beyond what is there now."""
 
     async def latest(self, start: Offset | None, rows_max: int | None, /) -> Offset:
@@ -73,7 +73,7 @@ class Follows(Protocol[Offset, Span]):
         """What the batch between two offsets reads."""
 
 
-class StreamPart(LocalPartition, Generic[Span]):
+class StreamPartition(HostPartition, Generic[Span]):
     """What one task reads."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
@@ -81,7 +81,7 @@ class StreamPart(LocalPartition, Generic[Span]):
         self.spans = spans
 
 
-class OffsetFollower(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Offset, Span]):
+class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Offset, Span]):
     """A stream, batch by batch. What is read is up to the four methods that a kind of stream brings along.
 
     Spark keeps one of these in a process of its own for as long as the query lives; the store stays open there. A task
@@ -92,15 +92,15 @@ class OffsetFollower(DataSourceStreamReader, SupportsTriggerAvailableNow, Generi
         self.options = options
         self.table = table
         self._runner: Runner | None = None
-        self._follower: Follows[Offset, Span] | None = None
+        self._follower: OffsetPlanner[Offset, Span] | None = None
         self._open = ExitStack()
 
     @abstractmethod
-    def follow(self, store: Store) -> Follows[Offset, Span]:
+    def follow(self, store: Store) -> OffsetPlanner[Offset, Span]:
         """Who decides how far each batch goes."""
 
     @abstractmethod
-    def parse(self, told: Told) -> Offset:
+    def parse(self, stored: OffsetJson) -> Offset:
         """An offset of this kind that Spark has kept; `BadConfig` when it is none."""
 
     @abstractmethod
@@ -113,22 +113,22 @@ class OffsetFollower(DataSourceStreamReader, SupportsTriggerAvailableNow, Generi
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark hands a partition of its own making to a read that has none.
-        if isinstance(partition, StreamPart):
-            check_here(self.options.url, partition.planned_on)
+        if isinstance(partition, StreamPartition):
+            check_host(self.options.url, partition.planned_on)
             yield from self.read_spans(partition.spans)
 
     # Everything below runs in one process that lives as long as the query, under Spark's names.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return self._run(self._follow().initial()).told()
+        return self._run(self._follow().initial()).to_json()
 
-    def latestOffset(self, start: Told | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: OffsetJson | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:  # noqa: N802
         # Spark before 4.2 gives neither.
-        begun = None if start is None else self.parse(start)
+        begin = None if start is None else self.parse(start)
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        latest = self._run(self._follow().latest(begun, rows_max))
+        latest = self._run(self._follow().latest(begin, rows_max))
         # As it came, since Spark compares texts.
-        return dict(start) if start is not None and latest is begun else latest.told()
+        return dict(start) if start is not None and latest is begin else latest.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable() if self.options.events_max is None else ReadMaxRows(self.options.events_max)
@@ -137,28 +137,28 @@ class OffsetFollower(DataSourceStreamReader, SupportsTriggerAvailableNow, Generi
         return self._follow().report()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._run(self._follow().aim())
+        self._run(self._follow().prepare_available_now())
 
-    def partitions(self, start: Told, end: Told) -> Sequence[InputPartition]:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         spans = self._run(self._follow().plan(self.parse(start), self.parse(end)))
-        return [StreamPart(part) for part in self.split(spans)]
+        return [StreamPartition(part) for part in self.split(spans)]
 
-    def commit(self, end: Told) -> None:
+    def commit(self, end: OffsetJson) -> None:
         """Nothing: Spark says it a batch late, and never of the last one."""
 
     def stop(self) -> None:
         self._follower = self._runner = None
         self._open.close()
 
-    def _follow(self) -> Follows[Offset, Span]:
+    def _follow(self) -> OffsetPlanner[Offset, Span]:
         if self._follower is None:
-            self._runner, store = self._open.enter_context(opened(self.options.url))
+            self._runner, store = self._open.enter_context(connect(self.options.url))
             self._follower = self.follow(store)
         return self._follower
 
-    def _run(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
+    def _run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         assert self._runner is not None  # whoever asks has opened the store
-        return self._runner.run(asked)
+        return self._runner.run(call)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.options, self.table)

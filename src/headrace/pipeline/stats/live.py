@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from headrace.model.limits import STATS_SEEN_MAX
 from headrace.model.times import instant_text
 from headrace.pipeline.files import locked
-from headrace.pipeline.source.store_access import opened
+from headrace.pipeline.source.store_access import connect
 from headrace.pipeline.stats.files import Files
 from headrace.pipeline.stats.merge import Visited, merge
 from headrace.pipeline.stats.publish import publish
@@ -59,7 +59,7 @@ class Live:
         if not touched:
             return
         shards = [(each.tenant, each.queue, each.shard) for each in touched]
-        with opened(self._options["url"]) as (runner, store):
+        with connect(self._options["url"]) as (runner, store):
             before = runner.run(self._looking.look(store, shards))
             windows = {each.window for each in touched if not self._is_seen(each)}
             windows = {(start_ms, queue) for start_ms, queue in windows if before.is_whole(queue, start_ms)}

@@ -15,7 +15,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 from headrace.model.feed import FeedName
 from headrace.pipeline.files import locked
 from headrace.pipeline.source.options import ALL, SourceOptions
-from headrace.pipeline.source.store_access import opened
+from headrace.pipeline.source.store_access import connect
 from headrace.pipeline.stats.columns import ROW, STATS, Row
 from headrace.pipeline.stats.files import GLOB, Files
 from headrace.pipeline.stats.live import Counted, Live
@@ -109,7 +109,7 @@ def write_stats(
             if url is None or feed is None:
                 written = _count(visits, on_window)
             else:
-                with opened(url) as (runner, store):
+                with connect(url) as (runner, store):
                     publisher = Publisher(store, feed, window_ms, lacks_ms, state.floors)
                     written = _publish(runner, publisher, visits, on_window)
                 state.feeds[feed] = None

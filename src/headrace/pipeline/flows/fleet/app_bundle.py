@@ -16,7 +16,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.redact import redact
 from headrace.model.validate import cut
 from headrace.pipeline.flows.fleet.value import PROGRAM, is_found, packed, unpacked
-from headrace.pipeline.source.store_access import here
+from headrace.pipeline.source.store_access import this_host
 
 
 class Cargo(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Cargo(Struct, frozen=True):
 
     def unpack(self, url: str, packed_on: str) -> App:
         """The app, with its jobs at `url`; raises `BadConfig` where its modules cannot be imported."""
-        if packed_on == here():
+        if packed_on == this_host():
             # Behind what is there: what was installed for the executors, or shipped to them, goes first.
             more = [each for each in self.path if each not in sys.path]
             sys.path += more

@@ -15,7 +15,7 @@ from headrace.model.limits import FLEET_DRAINED_LOOK_MS, FLEET_LEFTOVER_MS, FLEE
 from headrace.pipeline.flows.fleet.control import is_asked
 from headrace.pipeline.flows.fleet.drained import is_drained
 from headrace.pipeline.flows.fleet.orders import Orders
-from headrace.pipeline.source.store_access import check_here, check_url
+from headrace.pipeline.source.store_access import check_host, check_url
 from headrace.stores.contract.store import Store
 from headrace.worker.worker import Worker
 
@@ -31,7 +31,7 @@ def stand(orders: Orders, slot: int, begun: int, attempt: int) -> None:
     Spark uses the process again. So what a worker could not end, a handler in a thread above all, is not left to it:
     the process ends, once the store was told everything.
     """
-    check_here(orders.url, orders.planned_on)
+    check_host(orders.url, orders.planned_on)
     check_url(orders.url)
     quieten()
     app = orders.cargo.unpack(orders.url, orders.planned_on)

@@ -26,7 +26,7 @@ from headrace.pipeline.flows.fleet.post import context_of
 from headrace.pipeline.flows.fleet.report import FleetReport, counted, missed
 from headrace.pipeline.flows.fleet.supervisor import FleetProgress, Squad
 from headrace.pipeline.flows.fleet.tally import FleetTally, starts_of
-from headrace.pipeline.source.store_access import check_master, check_url, here
+from headrace.pipeline.source.store_access import check_master, check_url, this_host
 from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig, WorkerSettings, settings_of
@@ -111,7 +111,7 @@ def _planned(
         given = {**given, "queues": placed(given, found, portal)}
         fleet = secrets.token_hex(4)
         settings = settings_of(WorkerConfig(**given), found.handlers.queues, found.handlers.fail_queues, fleet)
-    orders = Orders(fleet, here_url, cargo, dict(given), until, given.get("tenant") or found.maker.tenant, here())
+    orders = Orders(fleet, here_url, cargo, dict(given), until, given.get("tenant") or found.maker.tenant, this_host())
     return _Plan(orders, settings, list(settings.queues), _workers(spark, workers))
 
 

@@ -22,7 +22,7 @@ from headrace.pipeline.source.sink.queues import TargetQueues
 from headrace.pipeline.source.sink.rejects import Row
 from headrace.pipeline.source.sink.result import EXAMPLE_CHARS_MAX
 from headrace.pipeline.source.sink.row_to_job import JobFrame
-from headrace.pipeline.source.store_access import check_here, here, opened
+from headrace.pipeline.source.store_access import check_host, connect, this_host
 from headrace.stores.contract.store import Store
 
 SAMPLES = 5
@@ -43,7 +43,7 @@ _ARROW = pa.schema(
 
 def look_at(planned: PlannedIngest, name: str) -> Ingested:
     """What would become of the rows, as far as that can be told without writing them."""
-    looker = _Looker(planned.options, tuple(planned.frame.columns), here())
+    looker = _Looker(planned.options, tuple(planned.frame.columns), this_host())
     told = _added_up(planned.frame.mapInArrow(looker, _TOLD)).collect()
     good = next((row for row in told if row.reason is None), None)
     refused = {row.reason: row.rows for row in told if row.reason is not None}
@@ -101,9 +101,9 @@ class _Looker:
         self._planned_on = planned_on
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        check_here(self._options.url, self._planned_on)
+        check_host(self._options.url, self._planned_on)
         shown = 0
-        with opened(self._options.url) as (runner, store):
+        with connect(self._options.url) as (runner, store):
             queues = TargetQueues(self._options.shards or 1)
             for batch in rows:
                 told = runner.run(self._look(store, queues, batch, SAMPLES - shown))
@@ -112,7 +112,7 @@ class _Looker:
 
     async def _look(self, store: Store, queues: TargetQueues, batch: pa.RecordBatch, samples: int) -> pa.RecordBatch:
         made = JobFrame(self._options, self._names, batch)
-        await queues.learn(store, made.places())
+        await queues.learn(store, made.queue_refs())
         refusals: list[Refused] = []
 
         def refuse(refused: Refused, row: Callable[[], Row]) -> None:  # noqa: ARG001  (nobody keeps it)

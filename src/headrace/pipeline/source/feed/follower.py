@@ -8,27 +8,27 @@ from msgspec import Struct
 from headrace.model.clock import monotonic_ms
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.results import FeedState
-from headrace.pipeline.source.discovery import find_feeds, states_of
+from headrace.pipeline.source.discovery import feed_states, find_feeds
 from headrace.pipeline.source.feed.offset import (
     OLDEST,
     FeedLoss,
     FeedOffset,
     FeedSpan,
+    cursor_at,
+    feed_named,
     find_loss,
-    first_places,
-    named,
+    first_cursors,
     oldest_of,
-    place_at,
     resume_after,
 )
-from headrace.pipeline.source.offsets import Place, refuse
+from headrace.pipeline.source.offsets import OffsetLimit, raise_data_loss
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.stream_reader import FIND_EVERY_MS, Pause
 from headrace.stores.catalog import all_feeds
 from headrace.stores.contract.store import Store
 
 
-class _Waiting(Struct, frozen=True):
+class _Backlog(Struct, frozen=True):
     """What a feed has for the next batch: everything behind `after` up to the seq `upto`."""
 
     state: FeedState
@@ -52,8 +52,8 @@ class FeedFollower:
         self._feeds: list[FeedName] = []
         self._found_at_ms: int | None = None
         self._initial: FeedOffset | None = None
-        self._handed: FeedOffset | None = None
-        self._aims: dict[str, FeedCursor] | None = None
+        self._last: FeedOffset | None = None
+        self._targets: dict[str, FeedCursor] | None = None
         self._states: dict[str, FeedState] = {}
         """As they were at the last look."""
         self._pause = Pause(now_ms)
@@ -62,16 +62,16 @@ class FeedFollower:
         """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
         if self._initial is None:
             feeds = await find_feeds(self._store, self._options)
-            states = {str(each.feed): each for each in await states_of(self._store, feeds) if each is not None}
-            starting = self._options.starting or Place("earliest")
-            places = await first_places(self._store, states, starting, self._options.fails_on_loss)
-            self._initial = FeedOffset(feeds=places)
+            states = {str(each.feed): each for each in await feed_states(self._store, feeds) if each is not None}
+            starting = self._options.starting or OffsetLimit("earliest")
+            cursors = await first_cursors(self._store, states, starting, self._options.fails_on_loss)
+            self._initial = FeedOffset(feeds=cursors)
         return self._initial
 
-    async def aim(self) -> None:
+    async def prepare_available_now(self) -> None:
         """Never go beyond what is there now."""
-        states = await states_of(self._store, await self._find(now=True))
-        self._aims = {str(each.feed): each.cursor for each in states if each is not None}
+        states = await feed_states(self._store, await self._find(now=True))
+        self._targets = {str(each.feed): each.cursor for each in states if each is not None}
 
     async def latest(self, start: FeedOffset | None, changes_max: int | None) -> FeedOffset:
         """Where the batch that begins at `start` ends; `start` itself when there is nothing new.
@@ -80,15 +80,15 @@ class FeedFollower:
         """
         if start is None:
             # Spark before 4.2 does not say.
-            start = self._handed or await self.initial()
+            start = self._last or await self.initial()
         await self._pause.rest()
         states = await self._look(start)
-        waiting, skipped, lost = await self._waiting(start, states)
+        backlogs, skipped, lost = await self._backlogs(start, states)
         feeds = {name: text for name, text in start.feeds.items() if states.get(name) is not None}
         jumps = {}
-        taken = shares([each.count for each in waiting.values()], changes_max)
-        for (name, each), count in zip(waiting.items(), taken, strict=True):
-            reached = await place_at(self._store, each.state, each.after, each.after.seq + count)
+        counts = fair_shares([each.count for each in backlogs.values()], changes_max)
+        for (name, each), count in zip(backlogs.items(), counts, strict=True):
+            reached = await cursor_at(self._store, each.state, each.after, each.after.seq + count)
             # Nothing is noted of a feed of which nothing is read: the next look finds the same, or what is left.
             if reached is None or (count == 0 and not start.feeds.get(name)):
                 continue
@@ -97,20 +97,20 @@ class FeedFollower:
                 jumps[name] = str(each.after)
         self._states = {name: state for name, state in states.items() if state is not None}
         if feeds == start.feeds:
-            self._handed = start
+            self._last = start
         else:
-            self._handed = FeedOffset(feeds=feeds, jumps=jumps, skipped=start.skipped + skipped, lost=start.lost + lost)
-        self._pause.note(self._handed is start)
-        return self._handed
+            self._last = FeedOffset(feeds=feeds, jumps=jumps, skipped=start.skipped + skipped, lost=start.lost + lost)
+        self._pause.note(self._last is start)
+        return self._last
 
     def report(self) -> dict[str, Any] | None:
         """How far the logs are, and by how many changes the last batch stays behind; None before the first."""
-        if self._handed is None:
+        if self._last is None:
             return None
-        seqs = {name: FeedCursor.parse(text).seq for name, text in self._handed.feeds.items() if text}
+        seqs = {name: FeedCursor.parse(text).seq for name, text in self._last.feeds.items() if text}
         lags = (state.cursor.seq - max(seqs.get(name, 0), state.first_seq - 1) for name, state in self._states.items())
         return {
-            "v": self._handed.v,
+            "v": self._last.v,
             "feeds": {name: str(state.cursor) for name, state in self._states.items()},
             "lag": sum(max(lag, 0) for lag in lags),
         }
@@ -121,31 +121,31 @@ class FeedFollower:
 
     async def _find(self, *, now: bool = False) -> list[FeedName]:
         """The feeds that are meant and there; looked for at most every second, unless it must be `now`."""
-        asked_at_ms = self._now_ms()
-        if now or self._found_at_ms is None or asked_at_ms >= self._found_at_ms + FIND_EVERY_MS:
+        now_ms = self._now_ms()
+        if now or self._found_at_ms is None or now_ms >= self._found_at_ms + FIND_EVERY_MS:
             names = self._options.names
-            known = await all_feeds(self._store, self._options.tenant)
-            self._feeds = [feed for feed in known if not names or feed.name in names]
-            self._found_at_ms = asked_at_ms
+            feeds = await all_feeds(self._store, self._options.tenant)
+            self._feeds = [feed for feed in feeds if not names or feed.name in names]
+            self._found_at_ms = now_ms
         return self._feeds
 
     async def _look(self, start: FeedOffset) -> dict[str, FeedState | None]:
         """How the feeds stand that are meant: those that are there, and those that were read up to `start`."""
         feeds = {str(feed): feed for feed in await self._find()}
         for name in start.feeds:
-            feed = named(name)
+            feed = feed_named(name)
             # One that the options leave out now is not read any more.
             if feed.tenant == self._options.tenant and (not self._options.names or feed.name in self._options.names):
                 feeds[name] = feed
-        if self._handed is None and not {feed.name for feed in feeds.values()}.issuperset(self._options.names):
+        if self._last is None and not {feed.name for feed in feeds.values()}.issuperset(self._options.names):
             await find_feeds(self._store, self._options)  # which refuses a name that nobody has
-        return dict(zip(feeds, await states_of(self._store, list(feeds.values())), strict=True))
+        return dict(zip(feeds, await feed_states(self._store, list(feeds.values())), strict=True))
 
-    async def _waiting(
+    async def _backlogs(
         self, start: FeedOffset, states: Mapping[str, FeedState | None]
-    ) -> tuple[dict[str, _Waiting], int, int]:
+    ) -> tuple[dict[str, _Backlog], int, int]:
         """What each feed has to read, and how many changes are skipped and lost where something is missing."""
-        waiting: dict[str, _Waiting] = {}
+        backlogs: dict[str, _Backlog] = {}
         losses: list[FeedLoss] = []
         for name, state in states.items():
             text = start.feeds.get(name)
@@ -155,45 +155,45 @@ class FeedFollower:
                 losses.append(missing)
             elif state is not None:
                 after = cursor or oldest_of(state)
-                waiting[name] = _Waiting(state, after, self._upto(name, state, after), cursor is None)
+                backlogs[name] = _Backlog(state, after, self._upto(name, state, after), cursor is None)
         if self._options.fails_on_loss:
-            refuse([each.sentence() for each in losses], "feeds")
+            raise_data_loss([each.sentence() for each in losses], "feeds")
         skipped = lost = 0
         for each in losses:
             resumed = await resume_after(self._store, each)
             if resumed is not None and each.state is not None:
                 upto = self._upto(each.name, each.state, resumed.after)
-                waiting[each.name] = _Waiting(each.state, resumed.after, upto, True)
+                backlogs[each.name] = _Backlog(each.state, resumed.after, upto, True)
                 skipped, lost = skipped + resumed.skipped, lost + resumed.lost
-        return waiting, skipped, lost
+        return backlogs, skipped, lost
 
     async def _missing(self, name: str, cursor: FeedCursor | None, state: FeedState | None) -> FeedLoss | None:
         if cursor is None:
             return None
         # What an earlier run has read is compared once; what this one has, when the log tells of another epoch.
-        return await find_loss(self._store, name, cursor, state, is_sure=self._handed is not None)
+        return await find_loss(self._store, name, cursor, state, is_sure=self._last is not None)
 
     def _upto(self, name: str, state: FeedState, after: FeedCursor) -> int:
         """The last change that may be read: the end, or what was the end when the query began."""
         end = state.cursor
-        if self._aims is None:
+        if self._targets is None:
             return end.seq
-        aim = self._aims.get(name)
-        if aim is None or aim.birth != end.birth:
+        target = self._targets.get(name)
+        if target is None or target.birth != end.birth:
             return after.seq
-        return max(min(aim.seq, end.seq), after.seq)
+        return max(min(target.seq, end.seq), after.seq)
 
 
-def shares(counts: Sequence[int], limit: int | None) -> list[int]:
+def fair_shares(counts: Sequence[int], limit: int | None) -> list[int]:
     """Equal shares of `limit`, exactly as many in all as long as there are so many; what a feed with few changes leaves
     over goes to the others."""
-    taken = list(counts)
+    counts = list(counts)
     if limit is None or sum(counts) <= limit:
-        return taken
+        return counts
     left = limit
     ordered = sorted(range(len(counts)), key=lambda each: counts[each])
     for done, each in enumerate(ordered):
-        # Rounded up, so that a feed with little is not kept waiting by those with much.
-        taken[each] = min(counts[each], -(-left // (len(counts) - done)))
-        left -= taken[each]
-    return taken
+        # Rounded up, so that a feed with little is not kept backlogs by those with much.
+        counts[each] = min(counts[each], -(-left // (len(counts) - done)))
+        left -= counts[each]
+    return counts

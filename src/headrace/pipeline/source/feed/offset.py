@@ -9,11 +9,11 @@ from msgspec import Struct
 from headrace.model.errors import BadConfig
 from headrace.model.feed import Changed, FeedCursor, FeedName
 from headrace.model.results import FeedState
-from headrace.pipeline.source.offsets import EARLIEST, GO_ON, LATEST, VERSION, Place, read_offset
+from headrace.pipeline.source.offsets import EARLIEST, GO_ON, LATEST, VERSION, OffsetLimit, read_offset
 from headrace.stores.contract.store import Store
 
 OLDEST = 0
-"""The epoch of a place before the oldest change that was kept, where there was none to look at. Epochs begin with 1."""
+"""The epoch of a cursor before the oldest change that was kept, where there was none to read. Epochs begin with 1."""
 
 
 class FeedSpan(Struct, frozen=True):
@@ -44,14 +44,14 @@ class FeedOffset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Changes that were read and that the store no longer knows, since the beginning."""
 
     @staticmethod
-    def parse(told: Mapping[str, Any]) -> "FeedOffset":
+    def parse(stored: Mapping[str, Any]) -> "FeedOffset":
         """The offset that Spark has kept; `BadConfig` when it is none of ours."""
-        return read_offset(told, FeedOffset)
+        return read_offset(stored, FeedOffset)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """What Spark is to keep."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
-        return told
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
 
     def spans(self, before: "FeedOffset") -> list[FeedSpan]:
         """What the batch that ends here reads, when the last one ended with `before`."""
@@ -59,18 +59,18 @@ class FeedOffset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for name, end in self.feeds.items():
             begin = self.jumps.get(name, before.feeds.get(name, ""))
             if begin and end:
-                found.append(FeedSpan(named(name), FeedCursor.parse(begin), FeedCursor.parse(end).seq))
+                found.append(FeedSpan(feed_named(name), FeedCursor.parse(begin), FeedCursor.parse(end).seq))
         return [span for span in found if span.count > 0]
 
 
-def named(name: str) -> FeedName:
+def feed_named(name: str) -> FeedName:
     """The feed that an offset names."""
     tenant, _, feed = name.partition("/")
     return FeedName(feed, tenant)
 
 
-async def first_places(
-    store: Store, states: Mapping[str, FeedState], starting: Place, fails_on_loss: bool
+async def first_cursors(
+    store: Store, states: Mapping[str, FeedState], starting: OffsetLimit, fails_on_loss: bool
 ) -> dict[str, str]:
     """Where a stream begins in each feed: a cursor, or nothing for the oldest change that is kept."""
     seqs = starting.seqs or {}
@@ -80,18 +80,18 @@ async def first_places(
                 f"option startingOffsets names {name!r}, which is none of the feeds that are read;"
                 f" they are {', '.join(list(states)[:10]) or 'none'}{', …' if len(states) > 10 else ''}"
             )
-    places = {}
+    cursors = {}
     for name, state in states.items():
         if starting.at_ms is not None:
-            places[name] = await _at_instant(store, state, starting.at_ms)
+            cursors[name] = await _at_instant(store, state, starting.at_ms)
         else:
             seq = seqs.get(name, LATEST if starting.end == "latest" else EARLIEST)
-            places[name] = await _at_seq(store, name, state, seq, fails_on_loss)
-    return places
+            cursors[name] = await _at_seq(store, name, state, seq, fails_on_loss)
+    return cursors
 
 
 async def _at_seq(store: Store, name: str, state: FeedState, seq: int, fails_on_loss: bool) -> str:
-    """The place before the change `seq`, which is the first to be read."""
+    """The cursor before the change `seq`, which is the first to be read."""
     if seq == EARLIEST:
         return ""
     if seq == LATEST:
@@ -104,12 +104,12 @@ async def _at_seq(store: Store, name: str, state: FeedState, seq: int, fails_on_
         )
     if seq <= least:
         return ""
-    place = await place_at(store, state, oldest_of(state), min(seq, most) - 1)
-    return "" if place is None else str(place)
+    cursor = await cursor_at(store, state, oldest_of(state), min(seq, most) - 1)
+    return "" if cursor is None else str(cursor)
 
 
 async def _at_instant(store: Store, state: FeedState, at_ms: int) -> str:
-    """The place before the first change at or after an instant."""
+    """The cursor before the first change at or after an instant."""
     if state.changed_at_ms < at_ms:
         return str(state.cursor)
     before = ""
@@ -120,7 +120,7 @@ async def _at_instant(store: Store, state: FeedState, at_ms: int) -> str:
     return str(state.cursor)
 
 
-async def place_at(store: Store, state: FeedState, after: FeedCursor, seq: int) -> FeedCursor | None:
+async def cursor_at(store: Store, state: FeedState, after: FeedCursor, seq: int) -> FeedCursor | None:
     """The cursor of the change `seq`, which is behind `after` and not beyond the end that `state` tells; None when it
     was dropped meanwhile."""
     end = state.cursor
@@ -140,12 +140,12 @@ async def place_at(store: Store, state: FeedState, after: FeedCursor, seq: int) 
 
 
 def oldest_of(state: FeedState) -> FeedCursor:
-    """The place before the oldest change that is kept."""
+    """The cursor before the oldest change that is kept."""
     return FeedCursor(state.cursor.birth, OLDEST, state.first_seq - 1)
 
 
 async def changes_behind(store: Store, state: FeedState, after: FeedCursor) -> AsyncIterator[tuple[str, Changed]]:
-    """The changes behind a place one by one, each with the birth of its feed; ends early where some were dropped."""
+    """The changes behind a cursor one by one, each with the birth of its feed; ends early where some were dropped."""
     page = await store.feeds.changes(state.feed, None if after.epoch == OLDEST else after)
     while page.status == "kept" and page.cursor is not None:
         for change in page.rows:

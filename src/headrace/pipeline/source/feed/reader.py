@@ -8,8 +8,8 @@ from pyspark.sql.datasource import InputPartition
 from headrace.feeds.context import snapshot
 from headrace.model.feed import FeedName
 from headrace.model.limits import PAGE_MAX
-from headrace.pipeline.source.arrow import gathered
-from headrace.pipeline.source.discovery import find_feeds, states_of
+from headrace.pipeline.source.arrow import coalesce
+from headrace.pipeline.source.discovery import feed_states, find_feeds
 from headrace.pipeline.source.feed.follower import FeedFollower
 from headrace.pipeline.source.feed.offset import FeedOffset, FeedSpan
 from headrace.pipeline.source.feed.rows import PRESENT, of_items, read_spans
@@ -17,12 +17,12 @@ from headrace.pipeline.source.filters import Filters, Pushing
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import pack
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import LocalPartition, check_here, opened
-from headrace.pipeline.source.stream_reader import OffsetFollower, Told
+from headrace.pipeline.source.store_access import HostPartition, check_host, connect
+from headrace.pipeline.source.stream_reader import OffsetJson, OffsetStreamReader
 from headrace.stores.contract.store import Store
 
 
-class FeedPart(LocalPartition):
+class FeedPartition(HostPartition):
     """The feeds that one task reads."""
 
     def __init__(self, feeds: tuple[FeedName, ...]) -> None:
@@ -38,17 +38,17 @@ class FeedReader(Pushing):
         self._table = table
 
     def partitions(self) -> list[InputPartition]:
-        with opened(self._options.url) as (runner, store):
-            return [FeedPart(feeds) for feeds in runner.run(_plan(store, self._options, self.filters))]
+        with connect(self._options.url) as (runner, store):
+            return [FeedPartition(feeds) for feeds in runner.run(_plan(store, self._options, self.filters))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark hands a partition of its own making to a read that has none.
-        if isinstance(partition, FeedPart):
-            check_here(self._options.url, partition.planned_on)
-            yield from gathered(map(self.filters.rows, self._items(partition.feeds)))
+        if isinstance(partition, FeedPartition):
+            check_host(self._options.url, partition.planned_on)
+            yield from coalesce(map(self.filters.rows, self._items(partition.feeds)))
 
     def _items(self, feeds: tuple[FeedName, ...]) -> Iterator[pa.RecordBatch]:
-        with opened(self._options.url) as (runner, store):
+        with connect(self._options.url) as (runner, store):
             for feed in feeds:
                 found = runner.run(snapshot(store, feed))
                 if found.as_of is not None:  # else it was deleted meanwhile
@@ -61,19 +61,19 @@ async def _plan(store: Store, options: SourceOptions, filters: Filters) -> list[
     feeds = await find_feeds(store, options)
     if not filters.allows("event", PRESENT) or not filters.allows("tenant", options.tenant):
         return []
-    states = await states_of(store, [feed for feed in feeds if filters.allows("feed", feed.name)])
+    states = await feed_states(store, [feed for feed in feeds if filters.allows("feed", feed.name)])
     return pack((state.feed, state.items) for state in states if state is not None and state.items)
 
 
-class FeedStream(OffsetFollower[FeedOffset, FeedSpan]):
+class FeedStream(OffsetStreamReader[FeedOffset, FeedSpan]):
     """The changes of the feeds that the options name, from a beginning on, batch by batch. Feeds that come later join
     with everything that is kept of them."""
 
     def follow(self, store: Store) -> FeedFollower:
         return FeedFollower(store, self.options)
 
-    def parse(self, told: Told) -> FeedOffset:
-        return FeedOffset.parse(told)
+    def parse(self, stored: OffsetJson) -> FeedOffset:
+        return FeedOffset.parse(stored)
 
     def split(self, spans: Sequence[FeedSpan]) -> list[tuple[FeedSpan, ...]]:
         return pack((span, span.count) for span in spans)

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from headrace.model.errors import Refused
 from headrace.model.feed import Changed, FeedCursor, FeedName, Item
-from headrace.pipeline.source.arrow import built, gathered, instants, texts
+from headrace.pipeline.source.arrow import build_batch, coalesce, instants, texts
 from headrace.pipeline.source.feed.offset import OLDEST, FeedSpan
 from headrace.pipeline.source.offsets import GO_ON
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import opened
+from headrace.pipeline.source.store_access import connect
 from headrace.stores.contract.feeds import FeedStore
 
 PRESENT = "present"
@@ -24,7 +24,7 @@ _BARE = ("retracted", "deleted")
 def of_items(table: Table, feed: FeedName, as_of: FeedCursor, items: Sequence[Item], first: int) -> pa.RecordBatch:
     """Items that follow each other in a feed, the first of them at position `first`."""
     count = len(items)
-    return built(
+    return build_batch(
         table,
         count,
         {
@@ -45,7 +45,7 @@ def of_items(table: Table, feed: FeedName, as_of: FeedCursor, items: Sequence[It
 def of_changes(table: Table, feed: FeedName, birth: str, changes: Sequence[Changed]) -> pa.RecordBatch:
     """Changes of a feed in order."""
     count = len(changes)
-    return built(
+    return build_batch(
         table,
         count,
         {
@@ -73,12 +73,12 @@ def read_spans(url: str, spans: Sequence[FeedSpan], table: Table, fails_on_loss:
     Changes that were dropped since the spans were planned fail the read; without `fails_on_loss` they are skipped, and
     their number is told on stderr.
     """
-    yield from gathered(_batches(url, spans, table, fails_on_loss))
+    yield from coalesce(_batches(url, spans, table, fails_on_loss))
 
 
 def _batches(url: str, spans: Sequence[FeedSpan], table: Table, fails_on_loss: bool) -> Iterator[pa.RecordBatch]:
     skipped = 0
-    with opened(url) as (runner, store):
+    with connect(url) as (runner, store):
         for span in spans:
             after = span.after
             while after.seq < span.upto:

@@ -29,7 +29,7 @@ async def admit(
 class _Search:
     """Looks for the instant at which the limit is reached.
 
-    In each shard, everything up to `lows` is taken and nothing after `highs` is; what lies between happened after
+    In each shard, everything up to `lows` is admitted and nothing after `highs` is; what lies between happened after
     `low_ms` and not after `high_ms`.
     """
 
@@ -39,16 +39,16 @@ class _Search:
         self._highs = [span.upto for span in spans]
         self._low_ms, self._high_ms = since_ms - 1, until_ms
         self._left = events_max
-        """How many more may be taken."""
+        """How many more may be admitted."""
         self._between = sum(span.count for span in spans)
         self._is_slow = False
 
     def windows(self) -> list[Span]:
         """The undecided part of each shard that has one."""
-        return [Span(self._spans[place].shard, self._lows[place], self._highs[place]) for place in self._open()]
+        return [Span(self._spans[shard].shard, self._lows[shard], self._highs[shard]) for shard in self._open()]
 
     def _open(self) -> list[int]:
-        return [place for place in range(len(self._spans)) if self._lows[place] < self._highs[place]]
+        return [shard for shard in range(len(self._spans)) if self._lows[shard] < self._highs[shard]]
 
     def instant(self) -> int | None:
         """The instant to ask about next; None when the answer is known."""
@@ -62,22 +62,22 @@ class _Search:
     def learn(self, at_ms: int, seqs: Sequence[int]) -> None:
         """Take in how far each of the windows had got at an instant."""
         width_ms = self._high_ms - self._low_ms
-        places = self._open()
-        count = sum(seq - self._lows[place] for place, seq in zip(places, seqs, strict=True))
+        shards = self._open()
+        count = sum(seq - self._lows[shard] for shard, seq in zip(shards, seqs, strict=True))
         if count > self._left:
             self._high_ms, self._between, changed = at_ms, count, self._highs
         else:
             self._low_ms, self._between, changed = at_ms, self._between - count, self._lows
             self._left -= count
-        for place, seq in zip(places, seqs, strict=True):
-            changed[place] = seq
+        for shard, seq in zip(shards, seqs, strict=True):
+            changed[shard] = seq
         self._is_slow = not self._is_slow and 2 * (self._high_ms - self._low_ms) > width_ms
 
     def found(self) -> list[Span]:
-        """The spans cut to what is taken: of the undecided rest, the first shards' events first."""
-        taken = []
+        """The spans cut to what is admitted: of the undecided rest, the first shards' events first."""
+        admitted = []
         for span, low, high in zip(self._spans, self._lows, self._highs, strict=True):
             more = min(high - low, self._left)
             self._left -= more
-            taken.append(Span(span.shard, span.after, low + more))
-        return taken
+            admitted.append(Span(span.shard, span.after, low + more))
+        return admitted

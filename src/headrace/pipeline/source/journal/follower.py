@@ -10,8 +10,8 @@ from headrace.model.event import Bounds, Span
 from headrace.pipeline.source.journal.admission import admit
 from headrace.pipeline.source.journal.offset import Loss, Mark, Offset, ResumedJournal
 from headrace.pipeline.source.journal.ranges import check_named, find_seqs, reached
-from headrace.pipeline.source.journal.shards import JournalIdentity, Known
-from headrace.pipeline.source.offsets import Place, refuse
+from headrace.pipeline.source.journal.shards import FollowedShards, JournalIdentity
+from headrace.pipeline.source.offsets import OffsetLimit, raise_data_loss
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.stream_reader import Pause
 from headrace.stores.contract.store import Store
@@ -31,39 +31,39 @@ class _Batch(Struct):
         self.lost += resumed.lost
 
 
-class Follower:
+class JournalFollower:
     """Decides how far each batch goes. One for each stream that runs; it remembers what it has looked at."""
 
     def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._journal = store.journal
         self._options = options
         self._now_ms = now_ms
-        self._known = Known(store, options, now_ms)
-        self._watch = JournalIdentity(self._known)
+        self._shards = FollowedShards(store, options, now_ms)
+        self._identity = JournalIdentity(self._shards)
         self._initial: Offset | None = None
-        self._handed: Offset | None = None
-        self._aims: dict[str, Bounds] | None = None
+        self._last: Offset | None = None
+        self._targets: dict[str, Bounds] | None = None
         self._pause = Pause(now_ms)
 
     async def initial(self) -> Offset:
         """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
         if self._initial is None:
-            await self._known.require(None)
-            await self._known.find()
-            shards = list(self._known.shards.values())
-            place = self._options.starting or Place("earliest")
-            check_named("startingOffsets", place, shards)
-            bounds = await self._known.bounds()
-            held = {shard: bounds[str(shard)] for shard in shards}
-            begins = await find_seqs(self._journal, "startingOffsets", self._options, place, held)
+            await self._shards.require(None)
+            await self._shards.find()
+            shards = list(self._shards.shards.values())
+            limit = self._options.starting or OffsetLimit("earliest")
+            check_named("startingOffsets", limit, shards)
+            bounds = await self._shards.bounds()
+            held_bounds = {shard: bounds[str(shard)] for shard in shards}
+            begins = await find_seqs(self._journal, "startingOffsets", self._options, limit, held_bounds)
             seqs = {str(shard): begin - 1 for shard, begin in zip(shards, begins, strict=True)}
-            self._initial = Offset(shards=await self._known.marks(seqs))
+            self._initial = Offset(shards=await self._shards.marks(seqs))
         return self._initial
 
-    async def aim(self) -> None:
+    async def prepare_available_now(self) -> None:
         """Never go beyond what is there now."""
-        await self._known.find(now=True)
-        self._aims = await self._known.bounds()
+        await self._shards.find(now=True)
+        self._targets = await self._shards.bounds()
 
     async def latest(self, start: Offset | None, events_max: int | None) -> Offset:
         """Where the batch that begins at `start` ends; `start` itself when there is nothing new.
@@ -72,38 +72,40 @@ class Follower:
         """
         if start is None:
             # Spark before 4.2 does not say.
-            start = self._handed or await self.initial()
+            start = self._last or await self.initial()
         await self._pause.rest()
-        if self._handed is None:
-            await self._known.require(start)
-        bounds, losses = await self._watch.look(start, is_first=start == self._initial)
+        if self._last is None:
+            await self._shards.require(start)
+        bounds, losses = await self._identity.look(start, is_first=start == self._initial)
         if self._options.fails_on_loss:
-            refuse([each.sentence() for each in losses], "shards")
+            raise_data_loss([each.sentence() for each in losses], "shards")
         batch = await self._begin(start, bounds, losses)
         spans = await self._admit(start, batch, bounds, events_max)
-        self._watch.remember(bounds)
-        self._handed = await self._end(start, batch, spans)
-        self._pause.note(self._handed is start)
-        return self._handed
+        self._identity.remember(bounds)
+        self._last = await self._end(start, batch, spans)
+        self._pause.note(self._last is start)
+        return self._last
 
     def report(self) -> dict[str, Any] | None:
         """How far the journals are, and by how many events the last batch stays behind; None before the first."""
-        if self._handed is None:
+        if self._last is None:
             return None
-        seqs = {name: mark.seq for name, mark in self._handed.shards.items()}
-        lags = (each.last_seq - max(seqs.get(name, 0), each.first_seq - 1) for name, each in self._watch.bounds.items())
+        seqs = {name: mark.seq for name, mark in self._last.shards.items()}
+        lags = (
+            each.last_seq - max(seqs.get(name, 0), each.first_seq - 1) for name, each in self._identity.bounds.items()
+        )
         return {
-            "v": self._handed.v,
-            "shards": {name: [each.epoch, each.last_seq] for name, each in self._watch.bounds.items()},
+            "v": self._last.v,
+            "shards": {name: [each.epoch, each.last_seq] for name, each in self._identity.bounds.items()},
             "lag": sum(max(lag, 0) for lag in lags),
         }
 
     async def plan(self, start: Offset, end: Offset) -> list[Span]:
         """What the batch between two offsets reads. One that an earlier run has planned is looked at first."""
-        if end == self._handed:
-            return end.spans(start, self._known.shards)
-        bounds, losses = await self._watch.look(end, is_first=False)
-        spans = {str(span.shard): span for span in end.spans(start, self._known.shards)}
+        if end == self._last:
+            return end.spans(start, self._shards.shards)
+        bounds, losses = await self._identity.look(end, is_first=False)
+        spans = {str(span.shard): span for span in end.spans(start, self._shards.shards)}
         names = {each.name for each in losses}
         losses += [
             Loss(name, "trimmed", Mark(0, span.after, "", 0), bounds[name])
@@ -112,8 +114,8 @@ class Follower:
         ]
         if self._options.fails_on_loss:
             # What this batch does not read is the next one's to refuse.
-            refuse([each.sentence() for each in losses if each.kind == "gone" or each.name in spans], "shards")
-        uptos = {each.name: (await self._watch.resume(each)).after for each in losses if each.is_other}
+            raise_data_loss([each.sentence() for each in losses if each.kind == "gone" or each.name in spans], "shards")
+        uptos = {each.name: (await self._identity.resume(each)).after for each in losses if each.is_other}
         kept = [
             Span(span.shard, max(span.after, bounds[name].first_seq - 1), min(span.upto, uptos.get(name, span.upto)))
             for name, span in spans.items()
@@ -125,7 +127,7 @@ class Follower:
         is_first = start == self._initial
         for name, each in bounds.items():
             mark = start.shards.get(name)
-            if mark is None and self._aims is not None and name not in self._aims:
+            if mark is None and self._targets is not None and name not in self._targets:
                 continue
             batch.begins[name] = each.first_seq - 1 if mark is None else max(mark.seq, 0)
             # Of a first batch, nothing but this says where it began: asked again, the beginning may have moved.
@@ -134,13 +136,13 @@ class Follower:
                 batch.jumps[name] = batch.begins[name]
         for found in losses:
             if found.name in bounds:
-                batch.jump(found.name, await self._watch.resume(found))
+                batch.jump(found.name, await self._identity.resume(found))
         return batch
 
     async def _admit(
         self, start: Offset, batch: _Batch, bounds: Mapping[str, Bounds], events_max: int | None
     ) -> list[Span]:
-        shards = self._known.shards
+        shards = self._shards.shards
         heads = {name: await self._head(name, bounds[name]) for name in batch.begins}
         spans = {name: Span(shards[name], begin, max(heads[name], begin)) for name, begin in batch.begins.items()}
         fresh = {name: span for name, span in spans.items() if span.count}
@@ -151,19 +153,19 @@ class Follower:
             async def ask(windows: Any, at_ms: int) -> Any:
                 return await reached(self._journal, windows, at_ms)
 
-            taken = await admit(list(fresh.values()), events_max, since_ms, until_ms, ask)
-            spans |= dict(zip(fresh, taken, strict=True))
+            admitted = await admit(list(fresh.values()), events_max, since_ms, until_ms, ask)
+            spans |= dict(zip(fresh, admitted, strict=True))
         return list(spans.values())
 
     async def _head(self, name: str, bounds: Bounds) -> int:
-        if self._aims is None:
+        if self._targets is None:
             return bounds.last_seq
-        aim = self._aims.get(name)
-        if aim is None:
+        target = self._targets.get(name)
+        if target is None:
             return 0
         # Events of a later epoch were not there yet: the store has lost its tail since, and goes on.
-        kept = bounds.last_seq if bounds.epoch <= aim.epoch else await self._known.cut(name, bounds, aim.epoch)
-        return min(kept, aim.last_seq)
+        kept = bounds.last_seq if bounds.epoch <= target.epoch else await self._shards.cut(name, bounds, target.epoch)
+        return min(kept, target.last_seq)
 
     async def _end(self, start: Offset, batch: _Batch, spans: list[Span]) -> Offset:
         seqs = {name: span.upto for name, span in zip(batch.begins, spans, strict=True)}
@@ -172,8 +174,8 @@ class Follower:
             return start
         moved = {name: seq for name, seq in seqs.items() if name not in start.shards or start.shards[name].seq != seq}
         moved |= {name: seqs[name] for name in batch.jumps}
-        marks = await self._known.marks(moved)
-        self._watch.trust(marks)
+        marks = await self._shards.marks(moved)
+        self._identity.trust(marks)
         return Offset(
             shards={name: marks.get(name) or start.shards[name] for name in seqs},
             jumps=batch.jumps,

@@ -52,17 +52,17 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Events that were read and that the store no longer knows, since the beginning."""
 
     @staticmethod
-    def parse(told: Mapping[str, Any]) -> "Offset":
+    def parse(stored: Mapping[str, Any]) -> "Offset":
         """The offset that Spark has kept; `BadConfig` when it is none of ours."""
-        offset = read_offset(told, Offset)
+        offset = read_offset(stored, Offset)
         if any(name.count("/") != 2 for name in offset.shards):
             raise unknown_form()
         return offset
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """What Spark is to keep."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
-        return told
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
 
     def begins(self, before: "Offset", name: str) -> int:
         """After which seq the batch that ends here begins in a shard, when the last one ended with `before`."""

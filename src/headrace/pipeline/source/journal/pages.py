@@ -20,11 +20,11 @@ from headrace.model.event import Entry, Span
 from headrace.model.limits import JOURNAL_PAGE_BYTES, JOURNAL_PAGE_MAX, UNREADABLE_CHARS_MAX
 from headrace.model.names import Shard
 from headrace.model.validate import cut
-from headrace.pipeline.source.arrow import ahead
+from headrace.pipeline.source.arrow import prefetch
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.journal.payloads import Bodies, asks_for_bodies, events_for
+from headrace.pipeline.source.journal.payloads import PayloadLookup, events_for, needs_payloads
 from headrace.pipeline.source.schema import INSTANT, JOURNAL, JSON_SCHEMA, LINE, Table
-from headrace.pipeline.source.store_access import opened
+from headrace.pipeline.source.store_access import connect
 from headrace.stores.contract.journal import Journal
 
 _log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def _reading(entries: Sequence[Entry]) -> pj.ReadOptions:
 
 
 class _Rows:
-    """The columns of some pages, each made when it is asked for."""
+    """The columns of some pages, each compute when it is asked for."""
 
     def __init__(self, pages: Sequence[JournalPage], entries: Sequence[Entry], counts: Any, lines: Any) -> None:
         self._pages = pages
@@ -99,9 +99,9 @@ class _Rows:
         self._lines = lines
 
     def column(self, name: str) -> pa.Array:
-        made = _MADE.get(name)
-        if made is not None:
-            return made(self)
+        compute = _COMPUTED.get(name)
+        if compute is not None:
+            return compute(self)
         found = self._lines[_WRITTEN[name]]
         return _instants(found) if name in _INSTANTS else found
 
@@ -144,7 +144,7 @@ class _Rows:
         return np.array([sum(entry.count for entry in page.entries) for page in self._pages], dtype=np.int64)
 
 
-_MADE: dict[str, Callable[[_Rows], pa.Array]] = {
+_COMPUTED: dict[str, Callable[[_Rows], pa.Array]] = {
     "tenant": _Rows.tenant,
     "queue": _Rows.queue,
     "shard": _Rows.shard,
@@ -200,10 +200,10 @@ def read_spans(
     if not spans:
         return
     fetching = Fetching(url, spans, fails_on_loss)
-    made = (
-        _with_bodies(url, fetching, table, filters) if asks_for_bodies(table) else _converted(fetching, table, filters)
+    compute = (
+        _with_payloads(url, fetching, table, filters) if needs_payloads(table) else _converted(fetching, table, filters)
     )
-    batches = ahead(made)
+    batches = prefetch(compute)
     try:
         for batch in batches:  # noqa: UP028  (left early, `yield from` would wait for the page that is under way)
             yield batch
@@ -221,24 +221,24 @@ def read_spans(
 
 def _converted(fetching: "Fetching", table: Table, filters: Filters) -> Generator[pa.RecordBatch, None, None]:
     converter = Converter(table)
-    for pages in _gathered(fetching.pages()):
+    for pages in _page_groups(fetching.pages()):
         batch = filters.rows(converter.record_batch(pages))
         if batch.num_rows:
             yield batch
 
 
-def _with_bodies(
+def _with_payloads(
     url: str, fetching: "Fetching", table: Table, filters: Filters
 ) -> Generator[pa.RecordBatch, None, None]:
     """The same with what the store holds of the jobs, by a connection of its own: the next page is on its way."""
     queues = {(span.shard.queue.tenant, span.shard.queue.full_name): span.shard.queue for span in fetching.spans}
-    with opened(url) as (runner, store):
-        bodies = Bodies(runner, store, queues, table, filters)
+    with connect(url) as (runner, store):
+        payloads = PayloadLookup(runner, store, queues, table, filters)
         for events in _converted(fetching, events_for(table), Filters()):
-            yield from bodies.batches(events)
+            yield from payloads.batches(events)
 
 
-def _gathered(pages: Iterator[JournalPage]) -> Iterator[list[JournalPage]]:
+def _page_groups(pages: Iterator[JournalPage]) -> Iterator[list[JournalPage]]:
     """Pages in groups of about `BATCH_ROWS` events, fewer where they are large."""
     group: list[JournalPage] = []
     rows = size = 0
@@ -274,7 +274,7 @@ class Fetching:
         self._thread.start()
 
     @property
-    def ahead(self) -> int:
+    def pages_ready(self) -> int:
         """How many pages wait to be read."""
         return self._fetched.qsize()
 
@@ -283,7 +283,7 @@ class Fetching:
         while (found := self._fetched.get()) is not None:
             if isinstance(found, BaseException):
                 raise found
-            self._tell(self._room.release)
+            self._call_loop(self._room.release)
             yield found
 
     def stop(self) -> None:
@@ -291,10 +291,10 @@ class Fetching:
         with self._lock:
             self._is_stopped = True
             if self._task is not None:
-                self._tell(self._task.cancel)
+                self._call_loop(self._task.cancel)
         self._thread.join()
 
-    def _tell(self, what: object) -> None:
+    def _call_loop(self, what: object) -> None:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(what)  # type: ignore[arg-type]
@@ -304,7 +304,7 @@ class Fetching:
 
     def _run(self) -> None:
         try:
-            with opened(self._url) as (runner, store):
+            with connect(self._url) as (runner, store):
                 runner.run(self._fetch(store.journal))
         except BaseException as error:  # noqa: BLE001  (whoever reads raises it, in a thread that is listened to)
             self._fetched.put(error)

@@ -13,9 +13,9 @@ from headrace.model.job import Record
 from headrace.model.limits import BATCH_MAX, SCAN_PART_BYTES
 from headrace.model.names import Queue
 from headrace.model.results import Found
-from headrace.pipeline.source.arrow import gathered, texts
+from headrace.pipeline.source.arrow import coalesce, texts
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.schema import JOURNAL_BODIES, JOURNAL_CARRIED, Table
+from headrace.pipeline.source.schema import JOURNAL_CARRIED, JOURNAL_PAYLOADS, Table
 from headrace.stores.contract.store import Store
 
 LIVE, BLOCKED_JOB = "live", "blocked_job"
@@ -24,14 +24,14 @@ _WROTE = frozenset({"enqueued", "updated", "merged", "unblocked", "replayed"})
 _GONE = frozenset({"done", "cancelled", "removed", "purged"})
 
 
-class Holder(Struct, frozen=True, gc=False):
+class PayloadSource(Struct, frozen=True, gc=False):
     """Where to look: first the dead letters of these numbers, then one of `LIVE` and `BLOCKED_JOB`."""
 
     dead_letters: tuple[int, ...] = ()
     then: str | None = None
 
 
-class PayloadHolder(Struct, frozen=True, gc=False):
+class PayloadEvent(Struct, frozen=True, gc=False):
     """What has to be known of an event."""
 
     event: str
@@ -41,75 +41,77 @@ class PayloadHolder(Struct, frozen=True, gc=False):
     dead_letter: int | None
 
 
-class _Story:
+class _IdHistory:
     """What is known of an id behind an event, while its events are gone through from the last to the first."""
 
-    __slots__ = ("blocked_job", "finished_job_is_own", "held", "replayed")
+    __slots__ = ("blocked_job", "held", "owns_finished_job", "replayed")
 
     def __init__(self) -> None:
-        self.held: Holder | None = Holder((), LIVE)
-        self.blocked_job: Holder | None = Holder((), BLOCKED_JOB)
-        self.replayed: dict[int, Holder | None] = {}
-        self.finished_job_is_own = True
+        self.held: PayloadSource | None = PayloadSource((), LIVE)
+        self.blocked_job: PayloadSource | None = PayloadSource((), BLOCKED_JOB)
+        self.replayed: dict[int, PayloadSource | None] = {}
+        self.owns_finished_job = True
 
 
-def holders(events: Sequence[PayloadHolder]) -> tuple[list[Holder | None], list[bool]]:
+def payload_sources(events: Sequence[PayloadEvent]) -> tuple[list[PayloadSource | None], list[bool]]:
     """For each event, in the order of the journal: where its payload may be, None when it can be nowhere; and whether
     a finished job that the store holds may be its own.
 
     The store holds one payload of a job. An event that a later one has replaced, or whose job has ended since, has none
     left: what stands there under the same id is another's.
     """
-    stories: dict[tuple[str, str, str], _Story] = {}
-    found: list[Holder | None] = []
+    histories: dict[tuple[str, str, str], _IdHistory] = {}
+    found: list[PayloadSource | None] = []
     finished_jobs: list[bool] = []
-    for told in reversed(events):
-        story = stories.get(told.key)
-        if story is None:
-            story = stories[told.key] = _Story()
-        finished_jobs.append(told.event == "done" and story.finished_job_is_own)
-        found.append(_taken(story, told))
+    for each in reversed(events):
+        history = histories.get(each.key)
+        if history is None:
+            history = histories[each.key] = _IdHistory()
+        finished_jobs.append(each.event == "done" and history.owns_finished_job)
+        found.append(_source_of(history, each))
     return found[::-1], finished_jobs[::-1]
 
 
-def _taken(story: _Story, told: PayloadHolder) -> Holder | None:
-    """Where the payload of the event is; the story is then as it was before it."""
-    held = story.held
-    match told.event:
+def _source_of(history: _IdHistory, each: PayloadEvent) -> PayloadSource | None:
+    """Where the payload of the event is; the history is then as it was before it."""
+    held = history.held
+    match each.event:
         case "dead":
-            number = told.dead_letter or 0
-            after = story.replayed.pop(number, held)
-            story.held = Holder((number,)) if after is None else Holder((number, *after.dead_letters), after.then)
-            return story.held
+            number = each.dead_letter or 0
+            after = history.replayed.pop(number, held)
+            history.held = (
+                PayloadSource((number,)) if after is None else PayloadSource((number, *after.dead_letters), after.then)
+            )
+            return history.held
         case "blocked":
-            held, story.blocked_job = story.blocked_job, None
+            held, history.blocked_job = history.blocked_job, None
             return held
-        case "cancelled" if told.reason == "blocked":
-            story.blocked_job = None
-        case "purged" if told.dead_letter is not None:
+        case "cancelled" if each.reason == "blocked":
+            history.blocked_job = None
+        case "purged" if each.dead_letter is not None:
             pass
         case event if event in _GONE:
-            story.held, story.finished_job_is_own = None, False
+            history.held, history.owns_finished_job = None, False
             # The blocked job of a job that is over goes its own way, unless everything was removed.
             if event == "removed":
-                story.blocked_job = None
+                history.blocked_job = None
         case event if event in _WROTE:
             if event == "replayed":
-                story.replayed[told.dead_letter or 0] = held
-            story.held = None
+                history.replayed[each.dead_letter or 0] = held
+            history.held = None
             # What a freed blocked job holds, the enqueue that was blocked has brought; any other blocked job was of
             # another life.
-            story.blocked_job = held if event == "unblocked" else None
+            history.blocked_job = held if event == "unblocked" else None
             return held
     return None
 
 
-_NAMES = JOURNAL_BODIES.names
+_NAMES = JOURNAL_PAYLOADS.names
 _NEEDED = ("tenant", "queue", "happened_at", "event", "id", "enqueued_at", "reason", "dead_letter", "payload_bytes")
 _ROW = "row"
 
 
-def asks_for_bodies(table: Table) -> bool:
+def needs_payloads(table: Table) -> bool:
     """Whether a table has columns that only the store can fill."""
     return any(name in table.names for name in _NAMES)
 
@@ -120,7 +122,7 @@ def events_for(table: Table) -> Table:
     return JOURNAL_CARRIED.pick([*own, *(name for name in _NEEDED if name not in own)])
 
 
-class Bodies:
+class PayloadLookup:
     """Fills the columns of a table that the events do not have, for the rows that fulfil the filters."""
 
     def __init__(
@@ -134,24 +136,26 @@ class Bodies:
 
     def batches(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The events, which have the columns of `events_for`, with the columns of the table."""
-        yield from gathered(self._filled(events))
+        yield from coalesce(self._filled(events))
 
     def _filled(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         kept = self._early.rows(events.append_column(_ROW, pa.array(np.arange(events.num_rows))))
         if kept.num_rows == 0:
             return
-        wanted = _Wanted(events, self._table)
-        for rows in wanted.parts(kept.column(_ROW).to_pylist()):
-            found = self._runner.run(self._find(wanted.ids(rows)))
-            yield self._late.rows(self._built(events, wanted, rows, found))
+        requests = _Requests(events, self._table)
+        for rows in requests.parts(kept.column(_ROW).to_pylist()):
+            found = self._runner.run(self._find(requests.ids(rows)))
+            yield self._late.rows(self._batch(events, requests, rows, found))
 
-    def _built(self, events: pa.RecordBatch, wanted: "_Wanted", rows: list[int], found: "_Finds") -> pa.RecordBatch:
+    def _batch(self, events: pa.RecordBatch, requests: "_Requests", rows: list[int], found: "_Finds") -> pa.RecordBatch:
         part = events.take(pa.array(rows, pa.int64()))
-        made = {
-            "payload": lambda: pc.coalesce(part.column("payload"), texts([wanted.payload(row, found) for row in rows])),
-            "result": lambda: texts([wanted.result(row, found) for row in rows]),
+        filled = {
+            "payload": lambda: pc.coalesce(
+                part.column("payload"), texts([requests.payload(row, found) for row in rows])
+            ),
+            "result": lambda: texts([requests.result(row, found) for row in rows]),
         }
-        arrays = [made[name]() if name in made else part.column(name) for name in self._table.names]
+        arrays = [filled[name]() if name in filled else part.column(name) for name in self._table.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._table.arrow)
 
     async def _find(self, ids: Mapping[tuple[str, str], list[str]]) -> "_Finds":
@@ -165,7 +169,7 @@ class Bodies:
 _Finds = dict[tuple[str, str, str], Found]
 
 
-class _Wanted:
+class _Requests:
     """What the events of a batch want from the store for the columns of a table: nothing that they carry themselves."""
 
     def __init__(self, events: pa.RecordBatch, table: Table) -> None:
@@ -180,29 +184,30 @@ class _Wanted:
             (tenant, queue, id or "")
             for tenant, queue, id in zip(rows["tenant"], rows["queue"], rows["id"], strict=True)
         ]
-        held, may_end = holders(
+        sources, may_end = payload_sources(
             [
-                PayloadHolder(event, key, reason, dead_letter)
+                PayloadEvent(event, key, reason, dead_letter)
                 for event, key, reason, dead_letter in zip(
                     rows["event"], self._keys, rows["reason"], self._dead_letters, strict=True
                 )
             ]
         )
-        lacking = pc.is_null(events.column("payload")).to_pylist() if "payload" in table.names else [False] * len(held)
-        self._holders = [holder if lacks else None for holder, lacks in zip(held, lacking, strict=True)]
+        wants_payload = "payload" in table.names
+        missing = pc.is_null(events.column("payload")).to_pylist() if wants_payload else [False] * len(sources)
+        self._sources = [source if is_missing else None for source, is_missing in zip(sources, missing, strict=True)]
         self._may_end = may_end if "result" in table.names else [False] * len(may_end)
 
     def parts(self, rows: Sequence[int]) -> Iterator[list[int]]:
         """The rows in parts that want no more of the store than one call may carry."""
         part: list[int] = []
-        asked = size = 0
+        count = size = 0
         for row in rows:
-            if self._holders[row] is not None or self._may_end[row]:
+            if self._sources[row] is not None or self._may_end[row]:
                 own = self._sizes[row] or 0
-                if asked == BATCH_MAX or (part and size + own > SCAN_PART_BYTES):
+                if count == BATCH_MAX or (part and size + own > SCAN_PART_BYTES):
                     yield part
-                    part, asked, size = [], 0, 0
-                asked, size = asked + 1, size + own
+                    part, count, size = [], 0, 0
+                count, size = count + 1, size + own
             part.append(row)
         if part:
             yield part
@@ -211,17 +216,17 @@ class _Wanted:
         """The ids to look up, by tenant and queue; each once."""
         ids: dict[tuple[str, str], dict[str, None]] = {}
         for row in rows:
-            if self._holders[row] is not None or self._may_end[row]:
+            if self._sources[row] is not None or self._may_end[row]:
                 tenant, queue, id = self._keys[row]
                 ids.setdefault((tenant, queue), {})[id] = None
         return {name: list(held) for name, held in ids.items()}
 
     def payload(self, row: int, found: _Finds) -> bytes | None:
-        holder, known = self._holders[row], found.get(self._keys[row])
-        if holder is None or known is None:
+        source, known = self._sources[row], found.get(self._keys[row])
+        if source is None or known is None:
             return None
         at_ms = self._at_ms[row] or 0
-        for record in _candidates(holder, known, at_ms):
+        for record in _candidates(source, known, at_ms):
             if len(record.payload) == self._sizes[row]:
                 return record.payload
         return None
@@ -234,14 +239,14 @@ class _Wanted:
         return known.finished_job.result if is_own else None
 
 
-def _candidates(holder: Holder, found: Found, at_ms: int) -> Iterator[Record]:
+def _candidates(source: PayloadSource, found: Found, at_ms: int) -> Iterator[Record]:
     """The records that may be what an event has left, the likeliest first."""
-    yield from (each.record for each in found.dead_letters if each.key.number in holder.dead_letters)
-    if holder.then == BLOCKED_JOB and found.blocked_job is not None:
+    yield from (each.record for each in found.dead_letters if each.key.number in source.dead_letters)
+    if source.then == BLOCKED_JOB and found.blocked_job is not None:
         yield found.blocked_job
-    if holder.then == LIVE:
+    if source.then == LIVE:
         # A job that began after the event is another one. One that died after it left a dead letter, its first.
-        if not holder.dead_letters:
+        if not source.dead_letters:
             died = [each for each in found.dead_letters if each.record.enqueued_at_ms <= at_ms < each.died_at_ms]
             yield from (each.record for each in sorted(died, key=lambda each: each.key))
         if found.record is not None and found.record.enqueued_at_ms <= at_ms:

@@ -9,7 +9,7 @@ from headrace.model.names import Shard
 from headrace.model.validate import cut
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.offsets import EARLIEST, LATEST, Place
+from headrace.pipeline.source.offsets import EARLIEST, LATEST, OffsetLimit
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import span_of
 from headrace.stores.contract.journal import Journal
@@ -20,11 +20,13 @@ async def find_ranges(store: Store, options: SourceOptions, filters: Filters) ->
     """The ranges that are in the store now, one for each shard that can hold what is asked for."""
     shards = [shard for queue in await find_queues(store, options) for shard in queue.all_shards()]
     check_named("startingOffsets", options.starting, shards)
-    check_named("endingOffsets", options.finished_job, shards)
+    check_named("endingOffsets", options.ending, shards)
     shards = [shard for shard in shards if _can_hold(shard, filters)]
     bounds = await bounds_of(store.journal, shards)
-    begins = await find_seqs(store.journal, "startingOffsets", options, options.starting or Place("earliest"), bounds)
-    ends = await find_seqs(store.journal, "endingOffsets", options, options.finished_job or Place("latest"), bounds)
+    begins = await find_seqs(
+        store.journal, "startingOffsets", options, options.starting or OffsetLimit("earliest"), bounds
+    )
+    ends = await find_seqs(store.journal, "endingOffsets", options, options.ending or OffsetLimit("latest"), bounds)
     spans = []
     for shard, begin, end in zip(shards, begins, ends, strict=True):
         if begin > end:
@@ -32,13 +34,13 @@ async def find_ranges(store: Store, options: SourceOptions, filters: Filters) ->
                 f"of {shard} startingOffsets means seq {begin} and endingOffsets seq {end}; begin before the end"
             )
         spans.append(Span(shard, begin - 1, end - 1))
-    return await narrowed(store.journal, spans, filters)
+    return await narrow(store.journal, spans, filters)
 
 
-def check_named(option: str, place: Place | None, shards: Sequence[Shard]) -> None:
-    """Refuse a place of a shard that is not read: most likely its name is misspelt."""
+def check_named(option: str, limit: OffsetLimit | None, shards: Sequence[Shard]) -> None:
+    """Refuse a limit of a shard that is not read: most likely its name is misspelt."""
     known = {str(shard) for shard in shards}
-    for name in (place.seqs or {}) if place else {}:
+    for name in (limit.seqs or {}) if limit else {}:
         if name not in known:
             some = ", ".join(sorted(known)[:10])
             raise BadConfig(
@@ -67,16 +69,16 @@ async def reached(journal: Journal, spans: Sequence[Span], at_ms: int) -> list[i
 
 
 async def find_seqs(
-    journal: Journal, option: str, options: SourceOptions, place: Place, bounds: dict[Shard, Bounds]
+    journal: Journal, option: str, options: SourceOptions, limit: OffsetLimit, bounds: dict[Shard, Bounds]
 ) -> list[int]:
-    """The seq of each shard that a place means: the first event at or behind it, one more than the last for the end."""
-    if place.at_ms is not None:
+    """The seq of each shard that a limit means: the first event at or behind it, one more than the last for the end."""
+    if limit.at_ms is not None:
         spans = [span_of(shard, each) for shard, each in bounds.items()]
-        # An event of that very instant is behind the place: it is read by who begins here, not by who ends here.
-        return [seq + 1 for seq in await reached(journal, spans, place.at_ms - 1)]
-    default = EARLIEST if place.end == "earliest" else LATEST
-    named = place.seqs or {}
-    return [_seq(option, options, shard, each, named.get(str(shard), default)) for shard, each in bounds.items()]
+        # An event of that very instant is behind the limit: it is read by who begins here, not by who ends here.
+        return [seq + 1 for seq in await reached(journal, spans, limit.at_ms - 1)]
+    default = EARLIEST if limit.end == "earliest" else LATEST
+    seqs = limit.seqs or {}
+    return [_seq(option, options, shard, each, seqs.get(str(shard), default)) for shard, each in bounds.items()]
 
 
 def _seq(option: str, options: SourceOptions, shard: Shard, bounds: Bounds, seq: int) -> int:
@@ -95,7 +97,7 @@ def _seq(option: str, options: SourceOptions, shard: Shard, bounds: Bounds, seq:
     return min(max(seq, first), last + 1)
 
 
-async def narrowed(journal: Journal, spans: Sequence[Span], filters: Filters) -> list[Span]:
+async def narrow(journal: Journal, spans: Sequence[Span], filters: Filters) -> list[Span]:
     """The parts of the spans that the filters on `seq` and `happened_at` leave; none of them is empty."""
     low, high = filters.bounds("seq")
     spans = [Span(span.shard, max(span.after, low - 1), min(span.upto, high)) for span in spans]

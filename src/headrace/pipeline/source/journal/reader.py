@@ -7,19 +7,19 @@ from pyspark.sql.datasource import InputPartition
 
 from headrace.model.event import Span
 from headrace.pipeline.source.filters import Filters, Pushing
-from headrace.pipeline.source.journal.follower import Follower
+from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.journal.offset import Offset
 from headrace.pipeline.source.journal.pages import read_spans
 from headrace.pipeline.source.journal.ranges import find_ranges
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import split
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import LocalPartition, check_here, opened
-from headrace.pipeline.source.stream_reader import OffsetFollower, StreamPart, Told
+from headrace.pipeline.source.store_access import HostPartition, check_host, connect
+from headrace.pipeline.source.stream_reader import OffsetJson, OffsetStreamReader, StreamPartition
 from headrace.stores.contract.store import Store
 
 
-class JournalPart(LocalPartition):
+class JournalPartition(HostPartition):
     """The ranges that one task reads."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
@@ -35,34 +35,34 @@ class JournalReader(Pushing):
         self._table = table
 
     def partitions(self) -> list[InputPartition]:
-        with opened(self._options.url) as (runner, store):
+        with connect(self._options.url) as (runner, store):
             spans = runner.run(find_ranges(store, self._options, self.filters))
-        return [JournalPart(piece) for piece in split(spans, self._options.partitions_min)]
+        return [JournalPartition(piece) for piece in split(spans, self._options.partitions_min)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark hands a partition of its own making to a read that has none.
-        if isinstance(partition, JournalPart):
-            check_here(self._options.url, partition.planned_on)
+        if isinstance(partition, JournalPartition):
+            check_host(self._options.url, partition.planned_on)
             yield from read_spans(
                 self._options.url, partition.spans, self._table, self.filters, self._options.fails_on_loss
             )
 
 
-__all__ = ["JournalStream", "StreamPart"]
+__all__ = ["JournalStream", "StreamPartition"]
 
 
-class JournalStream(OffsetFollower[Offset, Span]):
+class JournalStream(OffsetStreamReader[Offset, Span]):
     """The journals that the options name, from a beginning on, batch by batch.
 
     What a task makes of the events of its spans is `read_spans`: another stream over the same journals (results)
     overrides it and nothing else.
     """
 
-    def follow(self, store: Store) -> Follower:
-        return Follower(store, self.options)
+    def follow(self, store: Store) -> JournalFollower:
+        return JournalFollower(store, self.options)
 
-    def parse(self, told: Told) -> Offset:
-        return Offset.parse(told)
+    def parse(self, stored: OffsetJson) -> Offset:
+        return Offset.parse(stored)
 
     def split(self, spans: Sequence[Span]) -> list[tuple[Span, ...]]:
         return split(spans, self.options.partitions_min)

@@ -20,7 +20,7 @@ EVENTS_AT_ONCE = 16
 """Single events that are read at a time: a server's answers come in one breath, and no pool runs dry."""
 
 
-class Known:
+class FollowedShards:
     """Shards by name, found anew every second; and what stands in their journals."""
 
     def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int]) -> None:
@@ -31,7 +31,7 @@ class Known:
         self._everything = replace(options, names=())
         self.shards: dict[str, Shard] = {}
         """Those that the options name."""
-        self._there: set[str] = set()
+        self._existing: set[str] = set()
 
     async def require(self, start: Offset | None) -> None:
         """Refuse a queue that the options name and that is neither there nor was, when `start` was written."""
@@ -42,25 +42,25 @@ class Known:
 
     async def find(self, *, now: bool = False) -> None:
         """Look which queues there are; at most every second, unless it must be `now`."""
-        asked_at_ms = self._now_ms()
-        if not now and self._found_at_ms is not None and asked_at_ms < self._found_at_ms + FIND_EVERY_MS:
+        now_ms = self._now_ms()
+        if not now and self._found_at_ms is not None and now_ms < self._found_at_ms + FIND_EVERY_MS:
             return
         queues = await find_queues(self._store, self._everything)
         names = self._options.names
-        self._there = {str(shard) for queue in queues for shard in queue.all_shards()}
+        self._existing = {str(shard) for queue in queues for shard in queue.all_shards()}
         self.shards = {
             str(shard): shard
             for queue in queues
             if not names or queue.full_name in names
             for shard in queue.all_shards()
         }
-        self._found_at_ms = asked_at_ms
+        self._found_at_ms = now_ms
 
     def is_gone(self, name: str) -> bool:
         """Whether a shard that is read is not there any more. One that the options leave out now is not read."""
         tenant, queue, _ = name.split("/")
         is_read = self._options.tenant in (ALL, tenant) and (not self._options.names or queue in self._options.names)
-        return is_read and name not in self._there
+        return is_read and name not in self._existing
 
     async def bounds(self) -> dict[str, Bounds]:
         """What the journals hold, by the shards' names."""
@@ -114,8 +114,8 @@ _NONE = Bounds(0, 1, 0, None, None, 0)
 class JournalIdentity:
     """Remembers what it has seen of the journals, and looks into those that tell another story."""
 
-    def __init__(self, known: Known) -> None:
-        self._known = known
+    def __init__(self, shards: FollowedShards) -> None:
+        self._shards = shards
         self.bounds: dict[str, Bounds] = {}
         """What the journals held when it was last remembered."""
         self._checked: dict[str, Mark] = {}
@@ -131,16 +131,16 @@ class JournalIdentity:
     async def look(self, start: Offset, *, is_first: bool) -> tuple[dict[str, Bounds], list[Loss]]:
         """What the journals hold, and what is missing in them of what was read up to `start`; `is_first` when nothing
         was read yet."""
-        await self._known.find()
-        bounds = await self._known.bounds()
+        await self._shards.find()
+        bounds = await self._shards.bounds()
         doubted = {name: mark for name, mark in start.shards.items() if self._is_doubted(name, mark, bounds)}
         if not doubted:
             return bounds, []
         if any(name not in bounds or bounds[name].last_seq == 0 for name in doubted):
             # It may be gone, or was made anew since queues were looked for.
-            await self._known.find(now=True)
-            bounds = await self._known.bounds()
-        now = await self._known.marks({name: mark.seq for name, mark in doubted.items()})
+            await self._shards.find(now=True)
+            bounds = await self._shards.bounds()
+        now = await self._shards.marks({name: mark.seq for name, mark in doubted.items()})
         losses = []
         for name, mark in doubted.items():
             found = self._missing(name, mark, bounds.get(name), now[name], is_first=is_first)
@@ -153,7 +153,7 @@ class JournalIdentity:
     async def resume(self, found: Loss) -> ResumedJournal:
         """Where to go on after a loss."""
         mark = found.mark
-        cut = await self._known.cut(found.name, found.bounds, mark.epoch, mark.at_ms) if found.is_other else 0
+        cut = await self._shards.cut(found.name, found.bounds, mark.epoch, mark.at_ms) if found.is_other else 0
         return resume_after(found, cut)
 
     def _is_doubted(self, name: str, mark: Mark, bounds: Mapping[str, Bounds]) -> bool:
@@ -170,7 +170,7 @@ class JournalIdentity:
 
     def _missing(self, name: str, mark: Mark, bounds: Bounds | None, now: Mark, *, is_first: bool) -> Loss | None:
         if bounds is None:
-            return Loss(name, "gone", mark, _NONE) if mark.seq and self._known.is_gone(name) else None
+            return Loss(name, "gone", mark, _NONE) if mark.seq and self._shards.is_gone(name) else None
         found = find_loss(name, mark, bounds, now)
         if found is not None and found.kind == "trimmed" and is_first and not mark.digest:
             # Nothing was read yet: the earliest that is kept is what was asked for, also when it moves.

@@ -13,14 +13,14 @@ from headrace.model.limits import LOOKS_AT_ONCE
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import DEFAULT_CONFIG
 from headrace.model.results import Counts, Found, Group, Scan
-from headrace.pipeline.source.arrow import gathered
+from headrace.pipeline.source.arrow import coalesce
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.filters import Filters, Pushing
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import pack
 from headrace.pipeline.source.records.rows import RecordRows
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import LocalPartition, check_here, opened
+from headrace.pipeline.source.store_access import HostPartition, check_host, connect
 from headrace.stores.contract.store import Store
 
 STATES: dict[Group, tuple[State, ...]] = {
@@ -45,7 +45,7 @@ async def plan(store: Store, options: SourceOptions, filters: Filters) -> list[t
     A shard stays in one task, so that its groups are gone through in order; only when more tasks are asked for than
     there are shards is each group a task of its own, and what ends meanwhile may then be missing.
     """
-    groups = wanted(options, filters)
+    groups = groups_to_read(options, filters)
     queues = [
         queue
         for queue in await find_queues(store, options)
@@ -64,13 +64,14 @@ async def plan(store: Store, options: SourceOptions, filters: Filters) -> list[t
     }
     if options.partitions_min <= len(sizes):
         return pack(
-            ((ShardGroups(shard, groups), sum(held.values())) for shard, held in sizes.items()), options.partitions_min
+            ((ShardGroups(shard, groups), sum(counts.values())) for shard, counts in sizes.items()),
+            options.partitions_min,
         )
-    pairs = [(ShardGroups(shard, (group,)), size) for shard, held in sizes.items() for group, size in held.items()]
+    pairs = [(ShardGroups(shard, (group,)), size) for shard, counts in sizes.items() for group, size in counts.items()]
     return pack(pairs, options.partitions_min)
 
 
-def wanted(options: SourceOptions, filters: Filters) -> tuple[Group, ...]:
+def groups_to_read(options: SourceOptions, filters: Filters) -> tuple[Group, ...]:
     """The groups that can have rows that are asked for."""
     if options.what == "dead":
         return ("dead",)
@@ -95,12 +96,12 @@ def _size(counts: Counts, group: Group, queue: Queue) -> int:
     return -(-total // queue.shards)
 
 
-class RecordPart(LocalPartition):
+class RecordPartition(HostPartition):
     """What one task goes through."""
 
-    def __init__(self, held: tuple[ShardGroups, ...]) -> None:
-        super().__init__(held)
-        self.held = held
+    def __init__(self, scans: tuple[ShardGroups, ...]) -> None:
+        super().__init__(scans)
+        self.scans = scans
 
 
 class RecordReader(Pushing):
@@ -111,28 +112,28 @@ class RecordReader(Pushing):
         self._table = table
 
     def partitions(self) -> list[InputPartition]:
-        with opened(self._options.url) as (runner, store):
-            return [RecordPart(held) for held in runner.run(plan(store, self._options, self.filters))]
+        with connect(self._options.url) as (runner, store):
+            return [RecordPartition(scans) for scans in runner.run(plan(store, self._options, self.filters))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark hands a partition of its own making to a read that has none.
-        if isinstance(partition, RecordPart):
-            check_here(self._options.url, partition.planned_on)
-            yield from gathered(map(self.filters.rows, self._batches(partition.held)))
+        if isinstance(partition, RecordPartition):
+            check_host(self._options.url, partition.planned_on)
+            yield from coalesce(map(self.filters.rows, self._batches(partition.scans)))
 
-    def _batches(self, held: Sequence[ShardGroups]) -> Iterator[pa.RecordBatch]:
-        with opened(self._options.url) as (runner, store):
-            for each in held:
+    def _batches(self, scans: Sequence[ShardGroups]) -> Iterator[pa.RecordBatch]:
+        with connect(self._options.url) as (runner, store):
+            for each in scans:
                 config = DEFAULT_CONFIG
                 if "priority" in self._table.names:
                     config = runner.run(store.queues.configuration(each.shard.queue))
                 rows = RecordRows(self._table, each.shard, config)
                 for group in each.groups:
-                    for part in scanned(runner, store, each.shard, group):
+                    for part in scan_parts(runner, store, each.shard, group):
                         yield from _rows(rows, group, part)
 
 
-def scanned(runner: Runner, store: Store, shard: Shard, group: Group) -> Iterator[Scan]:
+def scan_parts(runner: Runner, store: Store, shard: Shard, group: Group) -> Iterator[Scan]:
     """The parts of a scan, each thing once, as it was first seen."""
     seen: set[int] = set()
     cursor = None

@@ -9,7 +9,7 @@ from headrace.model.job import Record, State
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Found
-from headrace.pipeline.source.arrow import built, instants, texts
+from headrace.pipeline.source.arrow import build_batch, instants, texts
 from headrace.pipeline.source.schema import Table
 
 Values = dict[str, object]
@@ -25,7 +25,7 @@ class RecordRows:
 
     def of_alive(self, found: Sequence[Found], as_of: Values) -> pa.RecordBatch:
         """Jobs that wait or run."""
-        return self._built(
+        return self._batch(
             len(found),
             self._of_records([each.record for each in found if each.record is not None]),
             as_of,
@@ -38,13 +38,13 @@ class RecordRows:
 
     def of_blocked_jobs(self, blocked_jobs: Sequence[Record], as_of: Values) -> pa.RecordBatch:
         """Jobs that wait behind their active namesakes."""
-        return self._built(
+        return self._batch(
             len(blocked_jobs), self._of_records(blocked_jobs), as_of, state=State.BLOCKED.value, cancel_asked=False
         )
 
     def of_finished_jobs(self, finished_jobs: Sequence[FinishedJob], as_of: Values) -> pa.RecordBatch:
         """What is left of jobs that are done or cancelled."""
-        return self._built(
+        return self._batch(
             len(finished_jobs),
             {},
             as_of,
@@ -64,7 +64,7 @@ class RecordRows:
     def of_dead_letters(self, dead_letters: Sequence[DeadLetter], as_of: Values) -> pa.RecordBatch:
         """Dead jobs, with what killed them."""
         died = lambda: instants([each.died_at_ms for each in dead_letters])  # noqa: E731  (two tables name it differently)
-        return self._built(
+        return self._batch(
             len(dead_letters),
             self._of_records([each.record for each in dead_letters]),
             as_of,
@@ -78,8 +78,8 @@ class RecordRows:
             kept_until=lambda: instants([each.until_ms for each in dead_letters]),
         )
 
-    def _built(self, count: int, records: Values, as_of: Values, **values: object) -> pa.RecordBatch:
-        return built(self._table, count, self._shard | records | as_of | values)
+    def _batch(self, count: int, records: Values, as_of: Values, **values: object) -> pa.RecordBatch:
+        return build_batch(self._table, count, self._shard | records | as_of | values)
 
     def _of_records(self, records: Sequence[Record]) -> Values:
         priority_of = self._config.priority_of

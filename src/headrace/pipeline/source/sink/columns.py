@@ -28,7 +28,7 @@ from headrace.model.limits import KEY_CHARS_MAX
 from headrace.model.validate import bounded_repr, cut
 
 
-class Wanted(Struct, frozen=True):
+class ColumnSpec(Struct, frozen=True):
     """What a column must hold."""
 
     words: str
@@ -36,23 +36,23 @@ class Wanted(Struct, frozen=True):
     """Of these; empty for whatever JSON can say."""
 
 
-TEXT = Wanted("string", (StringType,))
-WHOLE = Wanted("int or bigint", (ByteType, ShortType, IntegerType, LongType))
-INSTANT = Wanted("timestamp", (TimestampType,))
-TEXTS = Wanted("map<string,string>", (MapType,))
-JSON_VALUE = Wanted("string with JSON in it, or a column of any other type, which is written as JSON")
+TEXT = ColumnSpec("string", (StringType,))
+WHOLE = ColumnSpec("int or bigint", (ByteType, ShortType, IntegerType, LongType))
+INSTANT = ColumnSpec("timestamp", (TimestampType,))
+TEXTS = ColumnSpec("map<string,string>", (MapType,))
+JSON_VALUE = ColumnSpec("string with JSON in it, or a column of any other type, which is written as JSON")
 _NO_JSON = (BinaryType, VariantType)
 
 
 def check_columns(
-    what: str, schema: StructType, known: Mapping[str, Wanted], *, hint: str, others: bool = False
+    what: str, schema: StructType, known: Mapping[str, ColumnSpec], *, hint: str, others: bool = False
 ) -> tuple[str, ...]:
     """The names of the columns in their order; `BadConfig` for one that is unknown (unless others are left alone), is
     there twice or holds something else."""
     names = schema.fieldNames()
     for field in schema.fields:
-        wanted = known.get(field.name)
-        if wanted is None:
+        spec = known.get(field.name)
+        if spec is None:
             if others:
                 continue
             raise BadConfig(
@@ -61,24 +61,24 @@ def check_columns(
             )
         if names.count(field.name) > 1:
             raise BadConfig(f"column {field.name!r} is there {names.count(field.name)} times; select it once")
-        if not _fits(field.dataType, wanted):
+        if not _fits(field.dataType, spec):
             raise BadConfig(
-                f"column {field.name!r} of what is written as {what} must be {wanted.words}; found"
+                f"column {field.name!r} of what is written as {what} must be {spec.words}; found"
                 f" {field.dataType.simpleString()}{_advice(field.dataType)}"
             )
     return tuple(names)
 
 
-def _fits(found: DataType, wanted: Wanted) -> bool:
+def _fits(found: DataType, spec: ColumnSpec) -> bool:
     if isinstance(found, NullType):
         return True  # a column of nulls, which says nothing
-    if wanted is TEXTS:
+    if spec is TEXTS:
         return (
             isinstance(found, MapType)
             and isinstance(found.keyType, StringType)
             and isinstance(found.valueType, StringType)
         )
-    return isinstance(found, wanted.types) if wanted.types else not isinstance(found, _NO_JSON)
+    return isinstance(found, spec.types) if spec.types else not isinstance(found, _NO_JSON)
 
 
 def _advice(found: DataType) -> str:
@@ -236,7 +236,7 @@ def key_start(name: str) -> str:
     return f"ingest/{name}/"
 
 
-def given_keys(start: str, cells: Iterable[str | None]) -> Iterator[str | Refused]:
+def column_keys(start: str, cells: Iterable[str | None]) -> Iterator[str | Refused]:
     """What follows the start in the keys of rows with a key of their own; hashed where it cannot be one as it is."""
     chars_max = KEY_CHARS_MAX - len(start)
     for cell in cells:

@@ -18,9 +18,9 @@ from headrace.model.names import Queue
 from headrace.model.results import Replayed
 from headrace.model.validate import check_int
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.sink.columns import TEXT, WHOLE, Wanted, check_columns, texts, values
-from headrace.pipeline.source.sink.queues import Place, TargetQueues, places
-from headrace.pipeline.source.sink.result import HASH_BYTES, Run, WriteTally
+from headrace.pipeline.source.sink.columns import TEXT, WHOLE, ColumnSpec, check_columns, texts, values
+from headrace.pipeline.source.sink.queues import QueueRef, TargetQueues, queue_refs
+from headrace.pipeline.source.sink.result import HASH_BYTES, WriteRun, WriteTally
 from headrace.stores.catalog import find_queue
 from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.store import Store
@@ -87,7 +87,7 @@ class Spread:
         return first_ms
 
 
-COLUMNS: dict[str, Wanted] = {"tenant": TEXT, "queue": TEXT, "shard": WHOLE, "dead_letter": WHOLE, "id": TEXT}
+COLUMNS: dict[str, ColumnSpec] = {"tenant": TEXT, "queue": TEXT, "shard": WHOLE, "dead_letter": WHOLE, "id": TEXT}
 Pick = DeadLetterKey | str
 
 
@@ -114,7 +114,7 @@ class DeadSink:
         if name is not None and await find_queue(store, tenant, name) is None:
             raise BadConfig(f"there is no queue {name!r} of tenant {tenant!r} whose dead letters could be replayed")
 
-    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> WriteTally:
+    async def write(self, store: Store, run: WriteRun, rows: Iterator[pa.RecordBatch]) -> WriteTally:
         """Replay a task's rows."""
         tally, queues = WriteTally(), TargetQueues(None)
         task = _ReplayTask(store, ReplayBatches(store.journal, run.started_at_ms), self._options, tally)
@@ -123,23 +123,23 @@ class DeadSink:
             cells = {
                 name: (texts if COLUMNS[name] is TEXT else values)(batch.column(at)) for name, at in self._at.items()
             }
-            named = list(places(self._options, batch.num_rows, cells.get("tenant"), cells.get("queue")))
-            await queues.learn(store, named)
-            for queue, picks in _picks(queues, named, cells, tally).items():
+            refs = list(queue_refs(self._options, batch.num_rows, cells.get("tenant"), cells.get("queue")))
+            await queues.learn(store, refs)
+            for queue, picks in _picks(queues, refs, cells, tally).items():
                 for start in range(0, len(picks), BATCH_MAX):
                     await task.replay(queue, picks[start : start + BATCH_MAX])
         return tally
 
 
 def _picks(
-    queues: TargetQueues, named: Sequence[Place], cells: dict[str, list[Any]], tally: WriteTally
+    queues: TargetQueues, refs: Sequence[QueueRef], cells: dict[str, list[Any]], tally: WriteTally
 ) -> dict[Queue, list[Pick]]:
     """What the rows name, by queue."""
     found: dict[Queue, list[Pick]] = {}
-    columns = (cells.get(name, repeat(None, len(named))) for name in ("shard", "dead_letter", "id"))
-    for place, shard, dead_letter, id in zip(named, *columns, strict=True):
+    columns = (cells.get(name, repeat(None, len(refs))) for name in ("shard", "dead_letter", "id"))
+    for ref, shard, dead_letter, id in zip(refs, *columns, strict=True):
         try:
-            queue = queues.get(place)
+            queue = queues.get(ref)
             found.setdefault(queue, []).append(_pick(queue, shard, dead_letter, id))
         except Refused as refused:
             tally.refuse(refused.reason, str(refused))
@@ -177,7 +177,7 @@ class _ReplayTask:
         async def ask() -> tuple[list[Pick], list[DeadLetterKey], Sequence[Replayed]]:
             if by_id:
                 await self._replays.look(queue)
-            fresh, known = _parted(queue, picks, self._replays)
+            fresh, known = _split_replayed(queue, picks, self._replays)
             return fresh, known, await self._ask(queue, fresh)
 
         fresh, ours, answers = await retry(ask)
@@ -222,7 +222,9 @@ class _ReplayTask:
         return found
 
 
-def _parted(queue: Queue, picks: Sequence[Pick], replays: ReplayBatches) -> tuple[list[Pick], list[DeadLetterKey]]:
+def _split_replayed(
+    queue: Queue, picks: Sequence[Pick], replays: ReplayBatches
+) -> tuple[list[Pick], list[DeadLetterKey]]:
     """What is still to be replayed, each once, and the dead letters of what this run has replayed."""
     fresh: list[Pick] = []
     known: list[DeadLetterKey] = []

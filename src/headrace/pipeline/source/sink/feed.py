@@ -15,11 +15,19 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, Item, Publication
 from headrace.model.results import Published
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.sink.columns import JSON_VALUE, TEXT, Wanted, check_columns, json_texts, row_keys, texts
-from headrace.pipeline.source.sink.result import HASH_BYTES, Run, WriteTally
+from headrace.pipeline.source.sink.columns import (
+    JSON_VALUE,
+    TEXT,
+    ColumnSpec,
+    check_columns,
+    json_texts,
+    row_keys,
+    texts,
+)
+from headrace.pipeline.source.sink.result import HASH_BYTES, WriteRun, WriteTally
 from headrace.stores.contract.store import Store
 
-COLUMNS: dict[str, Wanted] = {"id": TEXT, "item": JSON_VALUE, "feed": TEXT}
+COLUMNS: dict[str, ColumnSpec] = {"id": TEXT, "item": JSON_VALUE, "feed": TEXT}
 _HINT = "put it into the item, for example with struct(…), or leave it out"
 
 
@@ -41,7 +49,7 @@ class FeedSink:
             if await store.feeds.describe(feed) is None:
                 raise BadConfig(str(_unknown(feed)))
 
-    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> WriteTally:
+    async def write(self, store: Store, run: WriteRun, rows: Iterator[pa.RecordBatch]) -> WriteTally:
         """Publish a task's rows."""
         tally = WriteTally()
         task = _FeedTask(store, run, tally)
@@ -58,8 +66,8 @@ class FeedSink:
         for at, name in enumerate(self._names):
             column = batch.column(at)
             cells[name] = json_texts("item", column) if name == "item" else texts(column)
-        made = row_keys({"item": [_said(item) for item in cells["item"]]})
-        ids = made if "id" not in cells else (id or own for id, own in zip(cells["id"], made, strict=True))
+        hashes = row_keys({"item": [_hashable(item) for item in cells["item"]]})
+        ids = hashes if "id" not in cells else (id or derived for id, derived in zip(cells["id"], hashes, strict=True))
         found: dict[FeedName, list[Publication]] = {}
         for name, id, item in zip(cells.get("feed", repeat(None, batch.num_rows)), ids, cells["item"], strict=True):
             try:
@@ -81,7 +89,7 @@ class FeedSink:
 class _FeedTask:
     """Publishes items into feeds and counts what became of them."""
 
-    def __init__(self, store: Store, run: Run, tally: WriteTally) -> None:
+    def __init__(self, store: Store, run: WriteRun, tally: WriteTally) -> None:
         self._store = store
         self._run = run
         self._tally = tally
@@ -98,7 +106,7 @@ class _FeedTask:
             return
         distinct = list(dict.fromkeys(publications))
         ours = [each.id or "" for each, times in Counter(publications).items() for _ in range(times - 1)]
-        changed, unchanged = await self._parted(feed, distinct)
+        changed, unchanged = await self._split_unchanged(feed, distinct)
         for item in unchanged:
             if item.at_ms >= self._run.started_at_ms:
                 ours.append(item.id)
@@ -113,7 +121,7 @@ class _FeedTask:
                 self._tally.refuse(refused.reason, str(refused))
         self._tally.put_in(b"".join(_hash(feed, id) for id in ours))
 
-    async def _parted(
+    async def _split_unchanged(
         self, feed: FeedName, publications: Sequence[Publication]
     ) -> tuple[list[Publication], list[Item]]:
         """What is to be published, and the items that are there as they should be."""
@@ -142,7 +150,7 @@ def _unknown(feed: FeedName) -> Refused:
     )
 
 
-def _said(item: bytes | Refused) -> bytes:
+def _hashable(item: bytes | Refused) -> bytes:
     return b"" if isinstance(item, Refused) else item
 
 

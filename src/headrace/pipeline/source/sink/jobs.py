@@ -19,8 +19,8 @@ from headrace.model.validate import cut
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.columns import check_columns, key_start
 from headrace.pipeline.source.sink.queues import TargetQueues
-from headrace.pipeline.source.sink.rejects import Keeper, Row
-from headrace.pipeline.source.sink.result import HASH_BYTES, Run, WriteTally
+from headrace.pipeline.source.sink.rejects import RejectWriter, Row
+from headrace.pipeline.source.sink.result import HASH_BYTES, WriteRun, WriteTally
 from headrace.pipeline.source.sink.row_to_job import COLUMNS, JobFrame, Refuse, job_row
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.store import Store
@@ -34,52 +34,52 @@ class BatchSender:
     def __init__(self, jobs: Jobs, *, ordered: bool) -> None:
         self._jobs = jobs
         self._ordered = ordered
-        """Whether jobs have ids of their own: then two calls with the same one are never under way at once, so that
+        """Whether jobs have ids of their ours: then two calls with the same one are never under way at once, so that
         the later row wins."""
-        self._flights: deque[tuple[Sequence[Job], asyncio.Task[list[EnqueueOutcome]]]] = deque()
+        self._calls: deque[tuple[Sequence[Job], asyncio.Task[list[EnqueueOutcome]]]] = deque()
 
     async def send(self, jobs: Sequence[Job]) -> list[Sent]:
         """Send jobs; returns what has been answered of earlier ones meanwhile."""
-        landed = await self.land(0 if self._meets(jobs) else WRITES_IN_FLIGHT - 1)
-        self._flights.append((jobs, asyncio.create_task(_answers(self._jobs, jobs))))
+        answered = await self.drain(0 if self._meets(jobs) else WRITES_IN_FLIGHT - 1)
+        self._calls.append((jobs, asyncio.create_task(_answers(self._jobs, jobs))))
         await asyncio.sleep(0)  # lets it go out before the next jobs are made, which does not wait for anybody
-        return landed
+        return answered
 
-    async def land(self, flights_max: int = 0) -> list[Sent]:
+    async def drain(self, calls_max: int = 0) -> list[Sent]:
         """Wait until so few are under way; returns what became of the others."""
-        landed: list[Sent] = []
-        while len(self._flights) > flights_max:
-            jobs, flight = self._flights[0]
-            landed.append((jobs, await flight))
-            self._flights.popleft()
-        return landed
+        answered: list[Sent] = []
+        while len(self._calls) > calls_max:
+            jobs, call = self._calls[0]
+            answered.append((jobs, await call))
+            self._calls.popleft()
+        return answered
 
     async def stop(self) -> None:
         """Let what is under way come to its end, whatever that is."""
-        await asyncio.gather(*(flight for _, flight in self._flights), return_exceptions=True)
+        await asyncio.gather(*(call for _, call in self._calls), return_exceptions=True)
 
     def _meets(self, jobs: Sequence[Job]) -> bool:
-        if not self._ordered or not self._flights:
+        if not self._ordered or not self._calls:
             return False
-        aloft = {job.id for sent, _ in self._flights for job in sent}
-        return any(job.id in aloft for job in jobs)
+        ids = {job.id for sent, _ in self._calls for job in sent}
+        return any(job.id in ids for job in jobs)
 
 
 async def _answers(store: Jobs, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
     """An answer or a refusal for each job; raises when the store does not answer for longer than a moment."""
-    truths = await enqueue_batch(store, jobs)
+    outcomes = await enqueue_batch(store, jobs)
     backoff = write_backoff()
     for _ in range(WRITE_TRIES_MAX - 1):
-        lost = [at for at, truth in enumerate(truths) if is_lost(truth)]
+        lost = [at for at, outcome in enumerate(outcomes) if is_lost(outcome)]
         if not lost:
-            return truths
+            return outcomes
         await backoff.pause()
-        for at, truth in zip(lost, await enqueue_batch(store, [jobs[at] for at in lost]), strict=True):
-            truths[at] = truth
-    for truth in truths:
-        if not isinstance(truth, Enqueued) and is_lost(truth):
-            raise truth
-    return truths
+        for at, outcome in zip(lost, await enqueue_batch(store, [jobs[at] for at in lost]), strict=True):
+            outcomes[at] = outcome
+    for outcome in outcomes:
+        if not isinstance(outcome, Enqueued) and is_lost(outcome):
+            raise outcome
+    return outcomes
 
 
 _HINT = "put it into the payload, for example with struct(…), or leave it out"
@@ -98,8 +98,8 @@ class JobSink:
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
         self._names = check_columns("jobs", schema, COLUMNS, hint=_HINT)
-        for column, given in (("kind", options.kind), ("queue", options.name)):
-            if column not in self._names and given is None:
+        for column, value in (("kind", options.kind), ("queue", options.name)):
+            if column not in self._names and value is None:
                 raise BadConfig(f"jobs need a {column}; give a column '{column}' or option {column}")
         if not options.key_keep_ms:
             raise BadConfig("option keyTtl is 0; rows must be known as written for some time, such as 30d")
@@ -109,29 +109,34 @@ class JobSink:
     async def check(self, store: Store) -> None:
         """Nothing need be there: queues are made when they are first used."""
 
-    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> WriteTally:
+    async def write(self, store: Store, run: WriteRun, rows: Iterator[pa.RecordBatch]) -> WriteTally:
         """Take in a task's rows."""
         tally, queues = WriteTally(), TargetQueues(self._options.shards or 1)
         refusals = _Refusals(self._options, run, tally)
         sender = BatchSender(store.jobs, ordered="id" in self._names)
-        judge = _Judge(store, run, self._options, tally, refusals.refuse)
+        counter = _AnswerCounter(store, run, self._options, tally, refusals.refuse)
         with refusals:
-            await self._write(store, rows, queues, sender, judge)
+            await self._write(store, rows, queues, sender, counter)
         return tally
 
     async def _write(
-        self, store: Store, rows: Iterator[pa.RecordBatch], queues: TargetQueues, sender: BatchSender, judge: "_Judge"
+        self,
+        store: Store,
+        rows: Iterator[pa.RecordBatch],
+        queues: TargetQueues,
+        sender: BatchSender,
+        counter: "_AnswerCounter",
     ) -> None:
         try:
             for batch in rows:
-                made = JobFrame(self._options, self._names, batch)
-                judge.tally.rows += made.count
-                await queues.learn(store, made.places())
-                for jobs in batches(made.jobs(queues, judge.refuse)):
-                    for sent, truths in await sender.send(jobs):
-                        await judge.count(sent, truths)
-            for sent, truths in await sender.land():
-                await judge.count(sent, truths)
+                frame = JobFrame(self._options, self._names, batch)
+                counter.tally.rows += frame.count
+                await queues.learn(store, frame.queue_refs())
+                for jobs in batches(frame.jobs(queues, counter.refuse)):
+                    for sent, outcomes in await sender.send(jobs):
+                        await counter.count(sent, outcomes)
+            for sent, outcomes in await sender.drain():
+                await counter.count(sent, outcomes)
         finally:
             await sender.stop()
 
@@ -139,32 +144,32 @@ class JobSink:
 class _Refusals:
     """Counts refused rows and keeps them where that is wanted: all of a block, or none when it fails."""
 
-    def __init__(self, options: WriteOptions, run: Run, tally: WriteTally) -> None:
+    def __init__(self, options: WriteOptions, run: WriteRun, tally: WriteTally) -> None:
         self._tally = tally
-        self._keeper = None if options.refused_dir is None else Keeper(options.refused_dir, run.id)
+        self._rejects = None if options.refused_dir is None else RejectWriter(options.refused_dir, run.id)
 
     def refuse(self, refused: Refused, row: Callable[[], Row]) -> None:
         """Count a row, and keep it."""
         self._tally.refuse(refused.reason, str(refused))
-        if self._keeper is not None:
-            self._keeper.keep(row() | {"reason": refused.reason, "sentence": str(refused)})
+        if self._rejects is not None:
+            self._rejects.add(row() | {"reason": refused.reason, "sentence": str(refused)})
 
     def __enter__(self) -> None:
         """Nothing is made before the first row is refused."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._keeper is None:
+        if self._rejects is None:
             return
         if kind is None:
-            self._tally.refused_file = self._keeper.close()
+            self._tally.refused_file = self._rejects.close()
         else:
-            self._keeper.drop()
+            self._rejects.drop()
 
 
-class _Judge:
+class _AnswerCounter:
     """Tells what the store's answers mean for the counts of this run."""
 
-    def __init__(self, store: Store, run: Run, options: WriteOptions, tally: WriteTally, refuse: Refuse) -> None:
+    def __init__(self, store: Store, run: WriteRun, options: WriteOptions, tally: WriteTally, refuse: Refuse) -> None:
         self._store = store
         self._run = run
         self._options = options
@@ -173,24 +178,24 @@ class _Judge:
         self.refuse = refuse
         self._now_ms: int | None = None
 
-    async def count(self, jobs: Sequence[Job], truths: Sequence[EnqueueOutcome]) -> None:
+    async def count(self, jobs: Sequence[Job], outcomes: Sequence[EnqueueOutcome]) -> None:
         """Count the answers to one call."""
         ours: list[Job] = []
         statuses: Counter[str] = Counter()
-        for job, truth in zip(jobs, truths, strict=True):
-            if not isinstance(truth, Enqueued):
-                refused = truth if isinstance(truth, Refused) else Refused("refused", str(truth))
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if not isinstance(outcome, Enqueued):
+                refused = outcome if isinstance(outcome, Refused) else Refused("refused", str(outcome))
                 self.refuse(refused, partial(job_row, job, self._start))
-            elif truth.status == "duplicate":
-                if await self._is_ours(truth):
+            elif outcome.status == "duplicate":
+                if await self._is_ours(outcome):
                     ours.append(job)
                 else:
                     statuses["duplicate"] += 1
-            elif truth.ok:
-                statuses[truth.status] += 1
+            elif outcome.ok:
+                statuses[outcome.status] += 1
                 ours.append(job)
             else:
-                refused = Refused(truth.status, self._why(job, truth.status))
+                refused = Refused(outcome.status, self._why(job, outcome.status))
                 self.refuse(refused, partial(job_row, job, self._start))
         self.tally.counts += statuses
         self.tally.put_in(job_hashes(ours))
@@ -199,18 +204,18 @@ class _Judge:
         """Whether a key that is remembered was first used by this run: by an equal row, or an attempt that failed."""
         if answer.until_ms is None:
             return False
-        made_at_ms = answer.until_ms - self._options.key_keep_ms
-        if made_at_ms < self._run.started_at_ms:
+        used_at_ms = answer.until_ms - self._options.key_keep_ms
+        if used_at_ms < self._run.started_at_ms:
             return False
-        if self._now_ms is None or made_at_ms > self._now_ms:
+        if self._now_ms is None or used_at_ms > self._now_ms:
             # A key that an earlier run was to remember for longer would seem to be of the future.
             self._now_ms = await self._store.now_ms() + CLOCK_SKEW_MS_MAX
-        return made_at_ms <= self._now_ms
+        return used_at_ms <= self._now_ms
 
     def _why(self, job: Job, status: str) -> str:
         days = self._options.key_keep_ms / 86_400_000
-        told = _REFUSALS[status].format(queue=repr(job.queue.full_name), keep=f"{days:g} days")
-        return f"row with key {cut(job.idempotency_key or '', _KEY_CHARS)!r}: {told}"
+        text = _REFUSALS[status].format(queue=repr(job.queue.full_name), keep=f"{days:g} days")
+        return f"row with key {cut(job.idempotency_key or '', _KEY_CHARS)!r}: {text}"
 
 
 def job_hashes(jobs: Sequence[Job]) -> bytes:

@@ -10,11 +10,13 @@ from headrace.pipeline.source.options import WriteOptions
 from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 
-Place = tuple[str | None, str | None]
+QueueRef = tuple[str | None, str | None]
 """A tenant and a queue as a row says them."""
 
 
-def places(options: WriteOptions, count: int, tenants: list[Any] | None, queues: list[Any] | None) -> Iterable[Place]:
+def queue_refs(
+    options: WriteOptions, count: int, tenants: list[Any] | None, queues: list[Any] | None
+) -> Iterable[QueueRef]:
     """Where the rows go, each by its own columns, else by the options."""
     return zip(
         repeat(options.tenant, count) if tenants is None else (tenant or options.tenant for tenant in tenants),
@@ -30,22 +32,22 @@ class TargetQueues:
         self._shards = shards
         """Of queues that are not there; None refuses those."""
         self._tenants: set[str] = set()
-        self._known: dict[Place, Queue | Refused] = {}
+        self._known: dict[QueueRef, Queue | Refused] = {}
 
-    async def learn(self, store: Store, named: Iterable[Place]) -> None:
+    async def learn(self, store: Store, refs: Iterable[QueueRef]) -> None:
         """Find out about queues that were not asked for yet."""
-        for place in set(named) - self._known.keys():
-            tenant, name = place
+        for ref in set(refs) - self._known.keys():
+            tenant, name = ref
             if tenant is not None and tenant not in self._tenants:
-                for queue in await _there(store, tenant):
+                for queue in await _queues_of(store, tenant):
                     self._known[tenant, queue.full_name] = queue
                 self._tenants.add(tenant)
-            if place not in self._known:
-                self._known[place] = self._new(tenant, name)
+            if ref not in self._known:
+                self._known[ref] = self._new(tenant, name)
 
-    def get(self, place: Place) -> Queue:
+    def get(self, ref: QueueRef) -> Queue:
         """The queue of a place that was learnt; raises its refusal."""
-        found = self._known[place]
+        found = self._known[ref]
         if isinstance(found, Refused):
             raise found.with_traceback(None)  # it is raised for every row, and would keep where each time
         return found
@@ -62,7 +64,7 @@ class TargetQueues:
         return queue
 
 
-async def _there(store: Store, tenant: str) -> list[Queue]:
+async def _queues_of(store: Store, tenant: str) -> list[Queue]:
     try:
         return await all_queues(store, tenant)
     except Refused:  # what is no tenant has no queues; the row is refused with the words of its queue

@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
 Row = dict[str, Any]
 
 
-class Keeper:
+class RejectWriter:
     """The refused rows of one attempt of a task. Its file counts only if the write is told of it at its end."""
 
     def __init__(self, folder: str, run: str) -> None:
@@ -51,7 +51,7 @@ class Keeper:
         self._rows: list[Row] = []
         self._bytes = 0
 
-    def keep(self, row: Row) -> None:
+    def add(self, row: Row) -> None:
         """Keep a row of `SCHEMA`."""
         self._rows.append(row)
         self._bytes += len(row.get("payload") or "") + len(row["sentence"])
@@ -104,9 +104,9 @@ def settle_refused(folder: str, run: str, names: Sequence[str]) -> str | None:
     In place of what an earlier end of the same run has put there: a batch of a stream may end twice. Returns the
     folder of the run; None when no row of it was refused.
     """
-    tasks, home = Path(folder) / TASKS, run_folder(folder, run)
+    tasks, target = Path(folder) / TASKS, run_folder(folder, run)
     if not names:
-        _drop(home)
+        _drop(target)
         clear_refused(folder, run)
         return None
     fresh = tasks / f"{run_name(run)}.new"
@@ -120,14 +120,14 @@ def settle_refused(folder: str, run: str, names: Sequence[str]) -> str | None:
     for at, name in enumerate(names):
         (tasks / name).rename(fresh / f"part-{at:05}-{name.rpartition('@')[2]}")
     sync_folder(fresh)
-    if home.exists():
-        exchange(fresh, home)
+    if target.exists():
+        exchange(fresh, target)
         _drop(fresh)
     else:
-        fresh.rename(home)
-    sync_folder(home.parent)
+        fresh.rename(target)
+    sync_folder(target.parent)
     clear_refused(folder, run)
-    return str(home)
+    return str(target)
 
 
 def clear_refused(folder: str, run: str) -> None:

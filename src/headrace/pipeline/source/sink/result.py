@@ -17,11 +17,11 @@ from headrace.model.feed import FeedName, Publication
 from headrace.model.ids import RANDOM_BYTES, uuid7
 from headrace.model.limits import WRITE_KEYS_MAX
 from headrace.model.validate import cut
-from headrace.pipeline.source.store_access import check_here, here
+from headrace.pipeline.source.store_access import check_host, this_host
 from headrace.stores.contract.store import Store
 
 
-class Run(Struct, frozen=True):
+class WriteRun(Struct, frozen=True):
     """Made on the driver before the first task starts; every task, tried again or not, gets the same one.
 
     What a store says it took in at or after the start was taken in by this run.
@@ -31,15 +31,15 @@ class Run(Struct, frozen=True):
     started_at_ms: int
     planned_on: str
 
-    def check_here(self, url: str) -> None:
+    def check_host(self, url: str) -> None:
         """Refuse a task on another machine than the one that has the store's file."""
-        check_here(url, self.planned_on)
+        check_host(url, self.planned_on)
 
 
-async def begin(store: Store, id: str | None) -> Run:
+async def new_run(store: Store, id: str | None) -> WriteRun:
     """A run that starts now."""
     started_at_ms = await store.now_ms()
-    return Run(id or uuid7(started_at_ms, os.urandom(RANDOM_BYTES)), started_at_ms, here())
+    return WriteRun(id or uuid7(started_at_ms, os.urandom(RANDOM_BYTES)), started_at_ms, this_host())
 
 
 HASH_BYTES = 8
@@ -96,13 +96,13 @@ class Written(Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """The counts for a person, with an example of each refusal."""
         parts = [f"{count:,} {name}" for name, count in self.counts().items() if count]
-        told = f"of {self.rows:,} rows {', '.join(parts) if parts else 'none was written'}"
-        told += "" if self.exact else " (at least, folded at most)"
+        text = f"of {self.rows:,} rows {', '.join(parts) if parts else 'none was written'}"
+        text += "" if self.exact else " (at least, folded at most)"
         if not self.refused:
-            return told
+            return text
         refused = ", ".join(f"{reason} {count:,}" for reason, count in sorted(self.refused.items()))
         example = self.examples[max(self.refused, key=lambda reason: self.refused[reason])]
-        return f"{told}, {sum(self.refused.values()):,} refused ({refused}); for example: {example}"
+        return f"{text}, {sum(self.refused.values()):,} refused ({refused}); for example: {example}"
 
     def counts(self) -> dict[str, int]:
         """What was not refused."""
@@ -142,13 +142,13 @@ class WriteTally:
 class Message(WriterCommitMessage):
     """What a task tells the driver."""
 
-    run: Run
+    run: WriteRun
     tally: WriteTally
     query_id: str | None = None
     """Of a stream."""
 
 
-def total(what: str, run: Run, tallies: Sequence[WriteTally], ended_at_ms: int) -> Written:
+def total(what: str, run: WriteRun, tallies: Sequence[WriteTally], ended_at_ms: int) -> Written:
     """What the tasks of a run come to together: a row that several report as put in was put in once."""
     counts, refused = Counter[str](), Counter[str]()
     examples: dict[str, str] = {}
@@ -157,10 +157,10 @@ def total(what: str, run: Run, tallies: Sequence[WriteTally], ended_at_ms: int) 
         refused += tally.refused
         examples = tally.examples | examples
     first, ours = FIRSTS[what], sum(tally.ours for tally in tallies)
-    said = counts["updated"] + counts["blocked"]
+    changed = counts["updated"] + counts["blocked"]
     exact = ours <= WRITE_KEYS_MAX
-    distinct = _distinct(tallies) if exact else counts[first] + said
-    counts[first] = max(distinct - said, 0)
+    distinct = _distinct(tallies) if exact else counts[first] + changed
+    counts[first] = max(distinct - changed, 0)
     counts["folded"] = ours - distinct
     added: dict[str, Any] = dict(counts)
     return Written(
@@ -185,13 +185,13 @@ _encode = msgspec.json.Encoder().encode
 _INSTANCE = "spark"
 
 
-class _Begun(Struct):
+class _StartedReport(Struct):
     """As much of a report as says when its write began, whether it has ended or not."""
 
     started_at_ms: int
 
 
-_decode_begun = msgspec.json.Decoder(_Begun).decode
+_decode_started = msgspec.json.Decoder(_StartedReport).decode
 
 
 async def publish_report(store: Store, feed: FeedName, written: Written) -> None:
@@ -199,14 +199,14 @@ async def publish_report(store: Store, feed: FeedName, written: Written) -> None
     await retry(lambda: _publish(store, feed, written.run, _encode(written)))
 
 
-async def first_start(store: Store, feed: FeedName, run: Run) -> int:
+async def first_start(store: Store, feed: FeedName, run: WriteRun) -> int:
     """When a write was first begun that may have been begun before, as a batch of a stream that is run again: what an
     attempt that failed has put in counts as put in by that batch."""
     [item] = await retry(lambda: store.items.find(feed, [run.id]))
     if item is not None:
-        return _decode_begun(item.item).started_at_ms
-    begun = _encode({"run": run.id, "what": "", "started_at_ms": run.started_at_ms})
-    await retry(lambda: _publish(store, feed, run.id, begun))
+        return _decode_started(item.item).started_at_ms
+    started = _encode({"run": run.id, "what": "", "started_at_ms": run.started_at_ms})
+    await retry(lambda: _publish(store, feed, run.id, started))
     return run.started_at_ms
 
 

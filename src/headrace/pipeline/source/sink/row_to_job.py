@@ -22,9 +22,9 @@ from headrace.pipeline.source.sink.columns import (
     TEXTS,
     UNREADABLE,
     WHOLE,
-    Wanted,
+    ColumnSpec,
     by_cell,
-    given_keys,
+    column_keys,
     instants_ms,
     json_texts,
     key_start,
@@ -33,7 +33,7 @@ from headrace.pipeline.source.sink.columns import (
     texts,
     values,
 )
-from headrace.pipeline.source.sink.queues import Place, TargetQueues, places
+from headrace.pipeline.source.sink.queues import QueueRef, TargetQueues, queue_refs
 from headrace.pipeline.source.sink.rejects import Row
 
 POLICY = (
@@ -47,7 +47,7 @@ POLICY = (
     "expires_at",
 )
 """Columns that are a job's policy, in the order of its fields."""
-COLUMNS: dict[str, Wanted] = {
+COLUMNS: dict[str, ColumnSpec] = {
     "kind": TEXT,
     "payload": JSON_VALUE,
     "id": TEXT,
@@ -64,8 +64,8 @@ COLUMNS: dict[str, Wanted] = {
 }
 Refuse = Callable[[Refused, Callable[[], Row]], None]
 """Takes the refusal of a row, and what tells the row if somebody wants to keep it."""
-INSTANTS = tuple(name for name, wanted in COLUMNS.items() if wanted is INSTANT)
-_SAID = re.compile(r"([a-z][a-z0-9_]{0,39}): (.+)", re.DOTALL)
+INSTANTS = tuple(name for name, spec in COLUMNS.items() if spec is INSTANT)
+_REASON_SENTENCE = re.compile(r"([a-z][a-z0-9_]{0,39}): (.+)", re.DOTALL)
 _NO_KIND = Refused("bad_kind", "the row names no kind; fill column 'kind', or give option kind")
 _policy = lru_cache(maxsize=1_024)(Policy)  # most rows of a frame have the same
 
@@ -87,9 +87,9 @@ class JobFrame:
             self._columns["kind"] = [kind or options.kind for kind in kinds]
         self.count = batch.num_rows
 
-    def places(self) -> Iterable[Place]:
+    def queue_refs(self) -> Iterable[QueueRef]:
         """Where each row goes."""
-        return places(self._options, self.count, self._columns.get("tenant"), self._columns.get("queue"))
+        return queue_refs(self._options, self.count, self._columns.get("tenant"), self._columns.get("queue"))
 
     def row(self, at: int) -> Row:
         """What a row says, as it is kept when it is refused."""
@@ -107,15 +107,15 @@ class JobFrame:
         """A job of each row; those that can be none are refused."""
         start = key_start(self._options.key_space)
         derive: Callable[[str], str] = str
-        last: Place | None = None
+        last: QueueRef | None = None
         queue: Any = None
         ttl_ms = self._options.key_keep_ms
-        for at, (place, rest, id, kind, payload, run_at_ms, delay_ms, tag, headers, policy) in enumerate(
+        for at, (ref, rest, id, kind, payload, run_at_ms, delay_ms, tag, headers, policy) in enumerate(
             self._rows(start)
         ):
             try:
-                if place != last:
-                    queue, last = queues.get(place), place
+                if ref != last:
+                    queue, last = queues.get(ref), ref
                     derive = _deriver(queue, start)
                 _check(rest, kind, payload)
                 yield Job(
@@ -138,9 +138,9 @@ class JobFrame:
     def _rows(self, start: str) -> Iterator[tuple[Any, ...]]:
         get = self._columns.get
         nothing = [None] * self.count
-        keys = row_keys(self._columns) if "key" not in self._columns else given_keys(start, self._columns["key"])
+        keys = row_keys(self._columns) if "key" not in self._columns else column_keys(start, self._columns["key"])
         return zip(
-            self.places(),
+            self.queue_refs(),
             keys,
             get("id", nothing),
             get("kind", nothing),
@@ -161,7 +161,7 @@ class JobFrame:
         if self._refusals is None:
             return payloads
         return [
-            payload if refusal is None else _said(refusal)
+            payload if refusal is None else _cell_refusal(refusal)
             for payload, refusal in zip(payloads, self._refusals, strict=True)
         ]
 
@@ -173,10 +173,10 @@ class JobFrame:
     def _cells(self, name: str, column: pa.Array) -> Any:
         if name == "payload":
             return json_texts("payload", column)
-        wanted = COLUMNS[name]
-        if wanted is INSTANT:
+        spec = COLUMNS[name]
+        if spec is INSTANT:
             return instants_ms(column)
-        found, odd = by_cell(texts if wanted is TEXT else values, name, column)
+        found, odd = by_cell(texts if spec is TEXT else values, name, column)
         if name != "refusal":  # which refuses its row anyway, in words of its own
             self._odd = odd | self._odd
         return found
@@ -215,9 +215,9 @@ def _text(cell: pa.Scalar) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _said(refusal: str) -> Refused:
+def _cell_refusal(refusal: str) -> Refused:
     """What column `refusal` says: `reason: sentence`, or a sentence alone."""
-    found = _SAID.fullmatch(refusal)
+    found = _REASON_SENTENCE.fullmatch(refusal)
     return Refused("bad_row", refusal or "the row was refused") if found is None else Refused(found[1], found[2])
 
 

@@ -18,15 +18,15 @@ from headrace.pipeline.source.sink.jobs import JobSink
 from headrace.pipeline.source.sink.rejects import clear_refused, settle_refused
 from headrace.pipeline.source.sink.result import (
     Message,
-    Run,
+    WriteRun,
     WriteTally,
     Written,
-    begin,
     first_start,
+    new_run,
     publish_report,
     total,
 )
-from headrace.pipeline.source.store_access import opened
+from headrace.pipeline.source.store_access import connect
 from headrace.stores.contract.store import Store
 
 
@@ -36,7 +36,7 @@ class Sink(Protocol):
     async def check(self, store: Store) -> None:
         """Refuse, on the driver, a write that cannot succeed."""
 
-    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> WriteTally:
+    async def write(self, store: Store, run: WriteRun, rows: Iterator[pa.RecordBatch]) -> WriteTally:
         """Put a task's rows in and count what became of them."""
 
 
@@ -49,23 +49,23 @@ def sink_of(options: WriteOptions, schema: StructType) -> Sink:
     return JobSink(options, schema)
 
 
-def begin_run(options: WriteOptions, sink: Sink) -> Run:
+def begin_run(options: WriteOptions, sink: Sink) -> WriteRun:
     """A run that starts now, on the driver."""
-    with opened(options.url) as (runner, store):
+    with connect(options.url) as (runner, store):
         runner.run(sink.check(store))
-        return runner.run(begin(store, options.run))
+        return runner.run(new_run(store, options.run))
 
 
-def end_run(options: WriteOptions, run: Run, messages: Sequence[WriterCommitMessage | None]) -> Written:
+def end_run(options: WriteOptions, run: WriteRun, messages: Sequence[WriterCommitMessage | None]) -> Written:
     """The counts of a run whose tasks have all ended, reported if that is wanted; raises `Refused` when rows were
     refused and that is to fail."""
     tallies = [message.tally for message in messages if isinstance(message, Message)]
-    folder = _kept(options, run, tallies)
+    folder = _kept_rejects(options, run, tallies)
     if options.report is None:
         written = replace(total(options.what, run, tallies, run.started_at_ms), refused_folder=folder)
     else:
         feed = FeedName(options.report, options.tenant)
-        with opened(options.url) as (runner, store):
+        with connect(options.url) as (runner, store):
             found = total(options.what, run, tallies, runner.run(store.now_ms()))
             written = replace(found, refused_folder=folder)
             runner.run(publish_report(store, feed, written))
@@ -74,7 +74,7 @@ def end_run(options: WriteOptions, run: Run, messages: Sequence[WriterCommitMess
     return written
 
 
-def _kept(options: WriteOptions, run: Run, tallies: Sequence[WriteTally]) -> str | None:
+def _kept_rejects(options: WriteOptions, run: WriteRun, tallies: Sequence[WriteTally]) -> str | None:
     """Where the refused rows are, now that it is known which tasks count."""
     if options.refused_dir is None:
         return None
@@ -100,8 +100,8 @@ class BatchWriter(DataSourceArrowWriter):
         self._run = begin_run(options, self._sink)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        self._run.check_here(self._options.url)
-        with opened(self._options.url) as (runner, store):
+        self._run.check_host(self._options.url)
+        with connect(self._options.url) as (runner, store):
             return Message(self._run, runner.run(self._sink.write(store, self._run, iterator)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -122,14 +122,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._run = begin_run(options, self._sink)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        self._run.check_here(self._options.url)
-        query_id, batch_id = _whose()
+        self._run.check_host(self._options.url)
+        query_id, batch_id = _batch_of_task()
         run = self._run if query_id is None else replace(self._run, id=f"{query_id}/{batch_id}")
-        with opened(self._options.url) as (runner, store):
+        with connect(self._options.url) as (runner, store):
             run, tally = runner.run(self._write(store, run, iterator))
             return Message(run, tally, query_id)
 
-    async def _write(self, store: Store, run: Run, iterator: Iterator[pa.RecordBatch]) -> tuple[Run, WriteTally]:
+    async def _write(
+        self, store: Store, run: WriteRun, iterator: Iterator[pa.RecordBatch]
+    ) -> tuple[WriteRun, WriteTally]:
         if self._options.report is not None:
             feed = FeedName(self._options.report, self._options.tenant)
             run = replace(run, started_at_ms=await first_start(store, feed, run))
@@ -143,7 +145,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """What was written stays: the batch is run again, finds it and goes on from there."""
 
 
-def _whose() -> tuple[str | None, str | None]:
+def _batch_of_task() -> tuple[str | None, str | None]:
     """The query and the batch that this task works for. Spark tells them to its tasks, but promises nothing."""
     context = TaskContext.get()
     if context is None:

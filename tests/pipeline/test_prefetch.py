@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from headrace.pipeline.source.arrow import ahead
+from headrace.pipeline.source.arrow import prefetch
 
 
 def threads() -> list[str]:
@@ -13,7 +13,7 @@ def threads() -> list[str]:
 
 
 def test_everything_comes_in_order_and_the_thread_ends() -> None:
-    found = list(ahead(number for number in range(1_000)))
+    found = list(prefetch(number for number in range(1_000)))
 
     assert found == list(range(1_000))
     assert threads() == []
@@ -24,7 +24,7 @@ def test_what_the_generator_raises_reaches_who_asks() -> None:
         yield 1
         raise ValueError("no second one")
 
-    made = ahead(broken())
+    made = prefetch(broken())
 
     assert next(made) == 1
     with pytest.raises(ValueError, match="no second one"):
@@ -44,7 +44,7 @@ def test_who_leaves_early_closes_the_generator_in_its_thread() -> None:
         finally:
             closed_in.append(threading.current_thread().name)
 
-    made = ahead(endless())
+    made = prefetch(endless())
     assert [next(made), next(made)] == [0, 1]
     made.close()
 

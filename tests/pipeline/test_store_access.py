@@ -8,10 +8,10 @@ import pytest
 from headrace.model.errors import BadConfig
 from headrace.model.event import Span
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.journal.reader import JournalPart, JournalReader
+from headrace.pipeline.source.journal.reader import JournalPartition, JournalReader
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.schema import JOURNAL
-from headrace.pipeline.source.store_access import LocalPartition, check_here, here
+from headrace.pipeline.source.store_access import HostPartition, check_host, this_host
 from tests.pipeline.filling import fill, tell
 from tests.pipeline.stories import url_of
 
@@ -20,15 +20,15 @@ ELSEWHERE = "far-away 3b5f1c1e-0000-4000-8000-000000000000"
 
 
 def test_a_part_remembers_where_it_was_planned() -> None:
-    part = pickle.loads(pickle.dumps(LocalPartition("value")))  # noqa: S301  (as Spark does)
+    part = pickle.loads(pickle.dumps(HostPartition("value")))  # noqa: S301  (as Spark does)
 
-    assert (part.value, part.planned_on) == ("value", here())
+    assert (part.value, part.planned_on) == ("value", this_host())
 
 
 def test_a_task_on_another_machine_refuses_a_file(tmp_path: Path) -> None:
     url = url_of(tmp_path / "headrace.db")
     tell(url, fill(MAIL, 1))
-    reader, part = JournalReader(SourceOptions(url=url), JOURNAL), JournalPart((Span(Shard(MAIL), 0, 1),))
+    reader, part = JournalReader(SourceOptions(url=url), JOURNAL), JournalPartition((Span(Shard(MAIL), 0, 1),))
     assert sum(batch.num_rows for batch in reader.read(part)) == 1
 
     part.planned_on = ELSEWHERE
@@ -36,11 +36,11 @@ def test_a_task_on_another_machine_refuses_a_file(tmp_path: Path) -> None:
         list(reader.read(part))
 
     assert str(refused.value) == (
-        f"the store {tmp_path}/headrace.db is a file on machine far-away, and this task runs on {here().split()[0]};"
-        " use a local master, or a store that is a server (redis://, postgres://)"
+        f"the store {tmp_path}/headrace.db is a file on machine far-away, and this task runs on"
+        f" {this_host().split()[0]}; use a local master, or a store that is a server (redis://, postgres://)"
     )
 
 
 @pytest.mark.parametrize("url", ["redis://host/0", "rediss://host/0", "postgres://host/db", "redis+cluster://a,b"])
 def test_a_server_is_read_from_every_machine(url: str) -> None:
-    check_here(url, ELSEWHERE)
+    check_host(url, ELSEWHERE)

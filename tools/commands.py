@@ -11,8 +11,7 @@ from typing import Any
 
 import typer
 
-from headrace.cli.commands import COMMANDS
-from headrace.cli.program import PREFIX, built
+from headrace.cli.program import COMMANDS, PREFIX, build_program
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/command-line.md"
@@ -23,7 +22,7 @@ def reference() -> str:
     """Every command with its arguments and options, as Markdown."""
     lines: list[str] = []
     for name in COMMANDS:
-        program: Any = typer.main.get_command(built([name]))
+        program: Any = typer.main.get_command(build_program([name]))
         context = program.make_context("headrace", [], resilient_parsing=True)
         command = program.commands[name]
         lines += _section(f"headrace {name}", command, command.make_context(name, [], context, resilient_parsing=True))

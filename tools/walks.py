@@ -1,17 +1,22 @@
 """Counts the files of Headrace that one operation enters: how much a reader opens to follow it from beginning to end.
 
-python -m tools.walks             an enqueue up to its Redis call, and a claim up to the answer of its settlement
+python -m tools.walks             an enqueue up to its Redis call, a claim up to the answer of its settlement, and a
+                                  list of jobs on SQLite from the command's words to its table
 python -m tools.walks --files     name the files, in the order in which they are entered first
 
-Calls are counted once everything is warm, on a Redis server of their own. Rooms and sizes come with them.
+Calls are counted once everything is warm, in all threads, on stores of their own. A file of which only constructors run
+is not opened by a reader: it is counted apart, as are those of model. Rooms and sizes come with them.
 """
 
 import ast
 import asyncio
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -24,22 +29,29 @@ SOURCE = ROOT / "src" / "headrace"
 WARM_CALLS = 20
 
 
+Files = dict[str, set[str]]
+"""Files of Headrace in the order in which they are entered first, each with the functions that were called in it."""
+
+
 @contextmanager
-def entered_files(files: dict[str, None]) -> Iterator[None]:
+def entered_files(files: Files) -> Iterator[None]:
     """Note the files of Headrace whose functions are called meanwhile."""
 
     def on_event(frame: FrameType, event: str, argument: Any) -> None:  # noqa: ARG001 - the interpreter gives three
         if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
-            files.setdefault(Path(frame.f_code.co_filename).relative_to(SOURCE).as_posix())
+            name = Path(frame.f_code.co_filename).relative_to(SOURCE).as_posix()
+            files.setdefault(name, set()).add(frame.f_code.co_name)
 
+    threading.setprofile(on_event)
     sys.setprofile(on_event)
     try:
         yield
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
 
 
-async def walk_enqueue(url: str) -> list[str]:
+async def walk_enqueue(url: str) -> Files:
     """The files of one awaited enqueue of a job function."""
     app = App(url)
 
@@ -48,14 +60,14 @@ async def walk_enqueue(url: str) -> list[str]:
 
     for number in range(WARM_CALLS):
         await send.enqueue(to=str(number))
-    files: dict[str, None] = {}
+    files: Files = {}
     with entered_files(files):
         await send.enqueue(to="last")
     await app.close()
-    return list(files)
+    return files
 
 
-async def walk_job(url: str) -> list[str]:
+async def walk_job(url: str) -> Files:
     """The files of one job in a worker that waits: heard of, claimed, run, settled."""
     app = App(url, tenant="worked")  # jobs of its own
     started: list[str] = []
@@ -80,12 +92,26 @@ async def walk_job(url: str) -> list[str]:
         for number in range(WARM_CALLS):
             await send.enqueue(to=str(number))
             await until_settled(str(number))
-        files: dict[str, None] = {}
+        files: Files = {}
         await send.options(delay="200ms").enqueue(to="last")
         with entered_files(files):
             await until_settled("last")
     await app.close()
-    return list(files)
+    return files
+
+
+def walk_jobs_list(folder: Path) -> Files:
+    """The files of `headrace jobs list` in a folder of a project with jobs."""
+    from headrace.cli.main import main as headrace
+
+    with chdir(folder), redirect_stdout(StringIO()):
+        for number in range(3):
+            headrace(["enqueue", "send", f"to={number}", "--url", "sqlite:///headrace.db"])
+        headrace(["jobs", "list"])
+        files: Files = {}
+        with entered_files(files):
+            headrace(["jobs", "list"])
+    return files
 
 
 def code_lines(path: Path) -> int:
@@ -117,11 +143,13 @@ async def main(arguments: list[str]) -> None:
         }
     finally:
         server.stop()
+    with TemporaryDirectory() as folder:
+        walks["jobs list"] = await asyncio.to_thread(walk_jobs_list, Path(folder))
     for name, files in walks.items():
-        own = [each for each in files if not each.startswith("model/")]
-        print(f"{name}: {len(files)} files, {len(own)} without model")
+        opened = [each for each in files if not each.startswith("model/") and files[each] != {"__init__"}]
+        print(f"{name}: {len(files)} files, {len(opened)} without model and those with constructors only")
         if "--files" in arguments:
-            print(*(f"  {each}" for each in files), sep="\n")
+            print(*(f"  {each}" if each in opened else f"  ({each})" for each in files), sep="\n")
     for room, modules, lines in rooms():
         print(f"{room}: {modules} modules, {lines:,} lines of code")
 

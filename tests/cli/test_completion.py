@@ -1,4 +1,4 @@
-"""Promises of completion: shells get their scripts, and real ones complete commands, sub-commands and options."""
+"""Promises of completion: a shell completes commands, sub-commands and options."""
 
 import shutil
 import subprocess
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.commands import COMMANDS
-from tests.cli.support import COMMAND, RUN_S, environment, run
+from headrace.cli.program import COMMANDS
+from tests.cli.support import RUN_S, environment, run
 
 
 def completed(typed: str, cwd: Path | None = None) -> list[str]:
@@ -33,52 +33,34 @@ def test_completion_does_not_mind_a_broken_project(tmp_path: Path) -> None:
     assert completed("headrace queues pu", cwd=tmp_path) == ["purge"]
 
 
-def test_zsh_is_told_what_the_words_mean() -> None:
+def test_zsh_shows_what_the_words_mean() -> None:
     ran = run(env={"_HEADRACE_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "headrace que"})
 
     assert (ran.code, ran.err) == (0, "")
     assert "queues" in ran.out
-    assert "Show queues" in ran.out
+    assert "Show, pause" in ran.out
 
 
-@pytest.mark.parametrize(
-    ("shell", "line"),
-    [
-        ("bash", "complete -o default -F _headrace_completion headrace"),
-        ("zsh", "compdef _headrace_completion headrace"),
-        ("fish", "complete --command headrace"),
-    ],
-)
-def test_the_script_of_a_shell_is_printed(shell: str, line: str) -> None:
-    ran = run("--completion", shell, env={"SHELL": "/bin/false"})
-
-    assert (ran.code, ran.err) == (0, "")
-    assert line in ran.out
-    assert "_HEADRACE_COMPLETE" in ran.out
-
-
-def test_a_shell_that_is_not_known_is_refused() -> None:
-    ran = run("--completion", "csh")
-
-    assert (ran.code, ran.out) == (2, "")
-    assert "'csh' is no shell that can be completed in; known are bash, zsh, fish" in ran.err
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_a_real_bash_completes_with_the_script(tmp_path: Path) -> None:
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A folder with `headrace` as a program."""
     program = tmp_path / "headrace"
     program.write_text(f"#!{sys.executable}\nimport sys\nfrom headrace.cli.main import main\nsys.exit(main())\n")
     program.chmod(0o755)
-    script = tmp_path / "completion.bash"
-    script.write_text(
-        subprocess.run([*COMMAND, "--completion", "bash"], capture_output=True, text=True, check=True).stdout
+    return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_a_real_bash_completes_with_the_script_that_it_is_shown(program: Path) -> None:
+    typed = (
+        'eval "$(headrace --show-completion)"; COMP_WORDS=(headrace queues res); COMP_CWORD=2;'
+        ' _headrace_completion headrace; echo "${COMPREPLY[@]}"'
     )
-    typed = 'COMP_WORDS=(headrace queues res); COMP_CWORD=2; _headrace_completion headrace; echo "${COMPREPLY[@]}"'
 
     ran = subprocess.run(
-        ["bash", "--norc", "-c", f"source {script}; {typed}"],
-        env=environment() | {"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        cwd=tmp_path,
+        ["bash", "--norc", "-c", typed],
+        env=environment() | {"PATH": f"{program}:/usr/bin:/bin"},
+        cwd=program,
         capture_output=True,
         text=True,
         timeout=RUN_S,
@@ -86,3 +68,19 @@ def test_a_real_bash_completes_with_the_script(tmp_path: Path) -> None:
     )
 
     assert (ran.stdout, ran.stderr) == ("resume\n", "")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_completion_is_installed_for_the_shell_in_use(program: Path) -> None:
+    ran = subprocess.run(
+        ["bash", "--norc", "-c", "headrace --install-completion; true"],
+        env=environment() | {"PATH": f"{program}:/usr/bin:/bin", "HOME": str(program)},
+        cwd=program,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+
+    assert "bash completion installed in" in ran.stdout, ran
+    assert "headrace.sh" in (program / ".bashrc").read_text()

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.cli.defaults import defaults_of
 from headrace.cli.main import main
+from headrace.cli.program import COMMANDS
 from headrace.model.errors import BadConfig
 from headrace.stores.contract.store import Store
 from tests.cli.support import run, with_store
@@ -64,7 +65,7 @@ def test_options_without_a_variable_of_their_own_have_one_by_their_name(tmp_path
     ("table", "message"),
     [
         ("[tool.headrace]\ntennant = 'x'", "[tool.headrace] of pyproject.toml has no setting 'tennant'; did you mean"),
-        ("[tool.headrace]\nxyzzy = 1", "has no setting 'xyzzy'; known are url, tenant, queue, app, init, worker"),
+        ("[tool.headrace]\nxyzzy = 1", "has no setting 'xyzzy'; known settings: url, tenant, queue, app, init, worker"),
         ("[tool.headrace.queues]\nall-tenats = true", "has no setting 'all_tenats'; did you mean 'all_tenants'?"),
         (
             "[tool.headrace.queues.list]\nyes = true",
@@ -97,10 +98,12 @@ def test_settings_reach_the_commands_that_have_them_and_no_others() -> None:
 
     table = {"url": "redis://a", "queue": "mail", "worker": {"metrics-port": 9}, "queues": {"show": {"name": "x"}}}
 
-    assert defaults_of(table, "worker", {None: alone}) == {"worker": {"url": "redis://a", "metrics_port": 9}}
-    assert defaults_of(table, "queues", {"show": show}) == {"queues": {"show": {"url": "redis://a", "name": "x"}}}
+    assert defaults_of(table, "worker", {None: alone}, COMMANDS) == {"worker": {"url": "redis://a", "metrics_port": 9}}
+    assert defaults_of(table, "queues", {"show": show}, COMMANDS) == {
+        "queues": {"show": {"url": "redis://a", "name": "x"}}
+    }
     with pytest.raises(BadConfig, match=r"\[tool.headrace.worker\] of pyproject.toml has no setting 'name'"):
-        defaults_of({"worker": {"name": "x"}}, "worker", {None: alone})
+        defaults_of({"worker": {"name": "x"}}, "worker", {None: alone}, COMMANDS)
 
 
 def test_a_command_without_a_url_looks_where_the_project_s_app_keeps_its_jobs(tmp_path: Path) -> None:
@@ -119,11 +122,11 @@ def many(queues: list[str] | None = None, capacity: int = 1, lease: str | None =
 
 def test_a_setting_for_an_option_that_may_be_repeated_is_one_text_or_a_list() -> None:
     for given in ("mail", ["mail"]):
-        found = defaults_of({"worker": {"queues": given, "capacity": 5, "lease": 5}}, "worker", {None: many})
+        found = defaults_of({"worker": {"queues": given, "capacity": 5, "lease": 5}}, "worker", {None: many}, COMMANDS)
         assert found == {"worker": {"queues": ["mail"], "capacity": 5, "lease": "5"}}
 
 
 @pytest.mark.parametrize("table", [{"queues": 5}, {"queues": [5]}, {"capacity": [1]}, {"capacity": {"x": 1}}])
 def test_a_setting_that_no_option_can_take_is_refused(table: dict[str, object]) -> None:
     with pytest.raises(BadConfig, match=r"in \[tool.headrace\] of pyproject.toml must be"):
-        defaults_of({"worker": table}, "worker", {None: many})
+        defaults_of({"worker": table}, "worker", {None: many}, COMMANDS)

@@ -15,8 +15,9 @@ import pytest
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from headrace.cli.commands import COMMANDS, Command
-from headrace.cli.main import code_of, main
+from headrace.cli.exit_codes import code_of
+from headrace.cli.main import main
+from headrace.cli.program import COMMANDS, Command
 from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.stores.contract.store import Store
 from tests.cli.support import COMMAND, RUN_S, environment, run, start, with_store
@@ -138,7 +139,7 @@ def test_exit_codes_tell_the_errors_apart() -> None:
     assert [code_of(error) for error in errors] == [2, 2, 3, 4]
 
 
-def test_a_fault_of_ours_is_told_as_one_and_shows_where_only_when_asked(
+def test_a_bug_is_called_one_and_shows_its_traceback_on_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "faulty.py").write_text("def command(json: bool = False) -> None:\n    '''Fail.'''\n    1 / 0\n")
@@ -153,8 +154,8 @@ def test_a_fault_of_ours_is_told_as_one_and_shows_where_only_when_asked(
 
     assert (code, in_json, told.out, document.out) == (70, 70, "", "")
     assert told.err == (
-        "headrace: this is a fault of Headrace, not yours: ZeroDivisionError: division by zero; HEADRACE_TRACEBACK=1"
-        " shows where\n"
+        "headrace: this is a bug in Headrace: ZeroDivisionError: division by zero; HEADRACE_TRACEBACK=1"
+        " shows the traceback\n"
     )
     assert json.loads(document.err)["error"] == "ZeroDivisionError"
 

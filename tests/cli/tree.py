@@ -6,8 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from headrace.cli.commands import COMMANDS
-from headrace.cli.program import _functions
+from headrace.cli.program import COMMANDS, functions_of
 
 
 def functions() -> dict[tuple[str, ...], Callable[..., Any]]:
@@ -16,7 +15,7 @@ def functions() -> dict[tuple[str, ...], Callable[..., Any]]:
         (name,) if sub is None else (name, sub): function
         for name, command in COMMANDS.items()
         if find_spec(command.module) is not None
-        for sub, function in _functions(import_module(command.module)).items()
+        for sub, function in functions_of(import_module(command.module)).items()
     }
 
 

@@ -1,30 +1,31 @@
-"""Defaults of options: the `[tool.headrace]` table, made into what a command line understands."""
+"""Reads the defaults of options from the `[tool.headrace]` table of pyproject.toml."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from headrace.cli.commands import COMMANDS
 from headrace.model.errors import BadConfig
 from headrace.model.validate import bounded_repr, nearest
 
 GENERAL = ("url", "tenant", "queue", "app")
-"""Settings that hold for every command which has such an option."""
+"""Settings for every command that has such an option."""
 
 Functions = Mapping[str | None, Callable[..., Any]]
 
 
-def defaults_of(table: Mapping[str, Any], command: str, functions: Functions) -> dict[str, Any]:
-    """The defaults of a command and its sub-commands; `functions` are theirs, None for the command itself.
+def defaults_of(
+    table: Mapping[str, Any], command: str, functions: Functions, commands: Iterable[str]
+) -> dict[str, Any]:
+    """The defaults of a command and its sub-commands; `functions` are theirs, under None the command's own.
 
-    `[tool.headrace]` holds what is general and a table per command: `[tool.headrace.worker]`, and below it one per
-    sub-command. Raises `BadConfig` for a setting that no option has.
+    `[tool.headrace]` holds general settings and a table for each of the `commands`, such as `[tool.headrace.worker]`;
+    that table holds one for each sub-command. Raises `BadConfig` for a setting that no option has.
     """
-    table = _plain(table)
+    table = _with_underscores(table)
     for key in table:
-        _check(key, (*GENERAL, *COMMANDS), "[tool.headrace]")
+        _check(key, (*GENERAL, *commands), "[tool.headrace]")
     general = {key: table[key] for key in GENERAL if key in table}
     own = _table(table, command, "[tool.headrace]")
     name = f"[tool.headrace.{command}]"
@@ -33,19 +34,20 @@ def defaults_of(table: Mapping[str, Any], command: str, functions: Functions) ->
     for key in own:
         _check(key, (*known.get(None, ()), *subs, *(each for sub in subs for each in known[sub])), name)
     own_plain = {key: value for key, value in own.items() if key not in subs}
-    found: dict[str, Any] = _fitting(general | own_plain, functions.get(None))
+    found: dict[str, Any] = _matching(general | own_plain, functions.get(None))
     for sub in subs:
         below = _table(own, sub, name)
         for key in below:
             _check(key, known[sub], f"[tool.headrace.{command}.{sub}]")
-        found[sub] = _fitting(general | own_plain | below, functions[sub])
+        found[sub] = _matching(general | own_plain | below, functions[sub])
     return {command: found}
 
 
-def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The table with option names as Python has them: `metrics-port` is `metrics_port`."""
+def _with_underscores(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with option names as Python writes them: `metrics-port` is `metrics_port`."""
     return {
-        key.replace("-", "_"): _plain(value) if isinstance(value, Mapping) else value for key, value in table.items()
+        key.replace("-", "_"): _with_underscores(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
     }
 
 
@@ -61,7 +63,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(each.name for each in found if each.annotation is not typer.Context)
 
 
-def _fitting(values: Mapping[str, Any], function: Callable[..., Any] | None) -> dict[str, Any]:
+def _matching(values: Mapping[str, Any], function: Callable[..., Any] | None) -> dict[str, Any]:
     if function is None:
         return {}
     known = get_type_hints(function)
@@ -69,14 +71,14 @@ def _fitting(values: Mapping[str, Any], function: Callable[..., Any] | None) -> 
 
 
 def _value(key: str, value: Any, type: Any) -> Any:
-    """A value as the option takes it: whatever may be given several times is a list, all else is one value."""
+    """A value as its option takes it: a list for an option that may be repeated, else one value."""
     is_list = list in (get_origin(each) for each in (type, *get_args(type)))
     if is_list and isinstance(value, str):
         return [value]
     if isinstance(value, list) and is_list and all(isinstance(each, str) for each in value):
         return value
     if is_list or not isinstance(value, str | int | float):
-        wanted = "a text or a list of texts" if is_list else "one text, number or truth value"
+        wanted = "a string or a list of strings" if is_list else "a string, a number or a boolean"
         raise BadConfig(f"{key} in [tool.headrace] of pyproject.toml must be {wanted}; found {bounded_repr(value)}")
     return str(value) if str in (type, *get_args(type)) else value
 
@@ -84,5 +86,5 @@ def _value(key: str, value: Any, type: Any) -> Any:
 def _check(key: str, known: tuple[str, ...], name: str) -> None:
     if key not in known:
         near = nearest(key, known)
-        hint = f"did you mean {near!r}?" if near else f"known are {', '.join(dict.fromkeys(known))}"
+        hint = f"did you mean {near!r}?" if near else f"known settings: {', '.join(dict.fromkeys(known))}"
         raise BadConfig(f"{name} of pyproject.toml has no setting {bounded_repr(key)}; {hint}")

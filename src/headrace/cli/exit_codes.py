@@ -1,18 +1,33 @@
-"""Exit codes: what a program may learn from how a command ended."""
+"""Exit codes: what a program learns from how a command ended."""
 
 from typing import Final
+
+from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 
 OK: Final = 0
 NO: Final = 1
 """It worked, and the answer is no: the job failed, nothing was found, the doctor found something to fix."""
 BAD_INPUT: Final = 2
-"""Asked for something that cannot be: a wrong option, name, value or setting. Nothing was changed."""
+"""An option, name, value or setting is wrong. Nothing was changed."""
 NO_SERVER: Final = 3
-"""The store cannot be reached. Nothing was changed; asking again may help."""
+"""The store cannot be reached. Nothing was changed; a retry may help."""
 UNKNOWN: Final = 4
-"""The store was asked and its answer got lost: look before asking again."""
+"""The store's answer was lost, so the call may have been done: look before a retry."""
 STOPPED: Final = 5
-"""A bound was reached before all was looked at: what was asked for may be behind it. Raise the bound, or ask again."""
+"""A bound was reached before everything was looked at. Raise the bound, or run the command again."""
 BROKEN: Final = 70
-"""A fault of Headrace itself."""
+"""A bug in Headrace."""
 INTERRUPTED: Final = 130
+
+
+def code_of(error: HeadraceError) -> int:
+    """The exit code of an error."""
+    match error:
+        case StoreUnavailable():
+            return NO_SERVER
+        case OutcomeUnknown():
+            return UNKNOWN
+        case Refused(reason="process_died"):
+            return NO
+        case _:
+            return BAD_INPUT

@@ -10,8 +10,8 @@ from headrace.cli.doctor.repair import Repairs, repair
 from headrace.cli.exit_codes import NO, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
+from headrace.cli.program import version_of
 from headrace.cli.store_access import with_store
-from headrace.cli.versions import version_of
 from headrace.stores.contract.store import Store
 
 COLUMNS = ("check", "", "found", "what to do")

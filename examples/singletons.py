@@ -51,7 +51,7 @@ async def main() -> None:
             try:
                 await once.enqueue(8)
             except Refused as refused:
-                print(f"  {refused.reason}: the key stands for other work")
+                print(f"  {refused.reason}: the key was used for other work")
 
 
 if __name__ == "__main__":

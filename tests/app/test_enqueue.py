@@ -79,7 +79,7 @@ async def test_an_idempotency_key_sends_once_and_conflicts_with_other_work(app: 
     first, second = await once.enqueue(7), await once.enqueue(7)
 
     assert (first.status, second.status, first.id == second.id) == ("created", "duplicate", True)
-    with pytest.raises(Refused, match="stands for other work") as refused:
+    with pytest.raises(Refused, match="was used for other work") as refused:
         await once.enqueue(8)
     assert refused.value.reason == "conflict"
 

@@ -47,14 +47,14 @@ NO_JOBS: list[tuple[Any, str]] = [
     (Mailer().send, "Mailer.send is a method"),
     (Mailer.send, "Mailer.send is a method"),
     (Mailer.__dict__["still"], "Mailer.still is a method"),
-    (Mailer, "is no function"),
-    (functools.partial(fine, 1), "is no function"),
+    (Mailer, "is not a function"),
+    (functools.partial(fine, 1), "is not a function"),
     (lambda user_id: None, "a lambda has no name"),
     (yielding, "yielding yields"),
     (yielding_slowly, "yielding_slowly yields"),
     (many, r"many\(\*ids: int\) takes \*ids"),
     (unsendable, "Mailer cannot be written as JSON"),
-    (42, "42 is no function"),
+    (42, "42 is not a function"),
 ]
 
 
@@ -108,7 +108,7 @@ def test_the_same_function_again_takes_its_own_place(app: App) -> None:
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"timeout": "soon"}, "timeout 'soon' is no duration"),
+        ({"timeout": "soon"}, "timeout 'soon' is not a valid duration"),
         ({"priority": 10}, "priority"),
         ({"queue": "no spaces"}, "queue name 'no spaces'"),
         ({"weight": 0}, "weight"),

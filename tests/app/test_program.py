@@ -255,7 +255,7 @@ def test_a_program_runs_its_own_jobs_in_several_processes(tmp_path: Path) -> Non
         (SEVERAL + "app.run_worker(processes=2)", "the main program starts a worker whenever it is imported"),
         (
             SEVERAL + 'if __name__ == "__main__":\n    app.run_worker(processes=2, listeners=[print])',
-            "listeners hear of the jobs in their own process",
+            "listeners do not work across processes",
         ),
         (
             SEVERAL + 'if __name__ == "__main__":\n    app.run_worker(processes=0)',
@@ -263,7 +263,7 @@ def test_a_program_runs_its_own_jobs_in_several_processes(tmp_path: Path) -> Non
         ),
         (
             SEVERAL + 'if __name__ == "__main__":\n    app.use_url("memory://")\n    app.run_worker(processes=2)',
-            "2 worker processes need a store that all of them can open",
+            "2 worker processes cannot share a store in memory",
         ),
         (
             SEVERAL + 'if __name__ == "__main__":\n    app.job(kind="late")(ran)\n    app.run_worker(processes=2)',

@@ -170,7 +170,7 @@ def test_what_says_nothing_or_two_things_is_refused(file_url: str) -> None:
         " --since, or --all\n"
     )
     assert "purge takes names or a filter, not both" in both.err
-    assert spread.err.startswith("headrace: spread 'soon' is no duration")
+    assert spread.err.startswith("headrace: spread 'soon' is not a valid duration")
     assert {ran.code for ran in (nothing, both, spread)} == {2}
     assert len(with_store(file_url, dead_letters)) == 1
 

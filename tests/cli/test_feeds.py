@@ -185,7 +185,7 @@ def test_a_wrong_line_of_a_file_leaves_nothing_behind(file_url: str) -> None:
         (["items", "news", "--tenant", "acme"], "tenant 'acme' has no feed 'news'; it has none yet"),
         (["create", "no name"], "feed name 'no name' is not a name"),
         (["create", "news"], "there is a feed 'default/news' already"),
-        (["create", "new", "--items-keep", "soon"], "items_keep 'soon' is no duration"),
+        (["create", "new", "--items-keep", "soon"], "items_keep 'soon' is not a valid duration"),
         (["create", "new", "--type", "sorted", "--items-keep", "1h"], "items of a sorted feed have no age"),
         (["configure", "news", "item_max=1"], "feeds have no setting 'item_max'; did you mean 'items_max'?"),
         (["configure", "news", "items_max=1", "--if-version", "7"], "was to be at version 7 and is at 0"),

@@ -39,7 +39,7 @@ def test_settings_are_read_as_people_write_them(written: list[str], changes: dic
         ),
         (["version=3"], "queues have no setting 'version'"),
         (["timeout=30"], "timeout=30 does not say its unit; write timeout=30s, or timeout_ms=30 for milliseconds"),
-        (["timeout=soon"], "timeout_ms 'soon' is no duration"),
+        (["timeout=soon"], "timeout_ms 'soon' is not a valid duration"),
         (["timeout=1s", "timeout_ms=2"], "timeout_ms is there twice; say it once"),
         (["paused=maybe"], "paused must be true or false; found 'maybe'"),
         (["priority=high"], "priority must be a whole number; found 'high'"),

@@ -179,7 +179,7 @@ def test_functions_with_arguments_that_cannot_be_sent_are_refused() -> None:
     def unknown(user: "Nobody") -> None: ...  # type: ignore[name-defined] # noqa: F821
 
     wrong: list[tuple[Callable[..., None], Style, str]] = [
-        (many, "named", r"takes \*names, which has no names to send"),
+        (many, "named", r"takes \*names, whose values have no names"),
         (two, "whole", "must take one argument"),
         (none, "whole", "must take one argument"),
         (by_name, "listed", "takes arguments by name only"),

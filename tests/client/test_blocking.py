@@ -281,9 +281,9 @@ def test_errors_are_raised_unchanged(sqlite: str) -> None:
     with BlockingClient(sqlite) as client:
         client.enqueue("send", 1, idempotency_key="k")
 
-        with pytest.raises(Refused, match="stands for other work"):
+        with pytest.raises(Refused, match="was used for other work"):
             client.enqueue("send", 2, idempotency_key="k")
-        with pytest.raises(Refused, match="is not known"):
+        with pytest.raises(Refused, match="does not exist"):
             client.result("default", "nobody")
         with pytest.raises(TimeoutError, match="has not ended in time"):
             client.enqueue("send").result(timeout="20ms")

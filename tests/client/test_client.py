@@ -119,7 +119,7 @@ async def test_a_key_that_stands_for_other_work_is_refused() -> None:
     client = Client(MemoryStore())
     await client.enqueue("send", 1, idempotency_key="k")
 
-    with pytest.raises(Refused, match=r"idempotency key 'k' .* stands for other work") as caught:
+    with pytest.raises(Refused, match=r"idempotency key 'k' .* was used for other work") as caught:
         await client.enqueue("send", 2, idempotency_key="k")
 
     assert caught.value.reason == "conflict"

@@ -59,7 +59,7 @@ def test_a_value_that_is_too_deep_is_refused() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"x":"one"}', b'{"y":1}', b"\xff", b"1 2"])
 def test_bytes_of_another_type_are_refused(data: bytes) -> None:
-    with pytest.raises(Refused, match="is not the JSON that was wanted: ") as caught:
+    with pytest.raises(Refused, match="is not the expected JSON: ") as caught:
         JSON.decode(data, Point)
 
     assert caught.value.reason == "bad_payload"

@@ -188,7 +188,7 @@ async def test_result_of_a_job_with_its_own_result_ttl_can_be_waited_for() -> No
 async def test_an_unknown_job_is_not_found() -> None:
     client = Client(MemoryStore())
 
-    with pytest.raises(Refused, match="job 'a' on queue 'mail' of tenant 'default' is not known") as caught:
+    with pytest.raises(Refused, match="job 'a' on queue 'mail' of tenant 'default' does not exist") as caught:
         await client.result("mail", "a")
 
     assert caught.value.reason == "not_found"

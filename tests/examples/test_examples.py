@@ -98,7 +98,7 @@ debounced: each edit moves it later, and it runs once, a moment after the last:
 with a key, asking twice is noticed, also when the work is done:
   created: invoice of order 7
   duplicate: invoice of order 7
-  conflict: the key stands for other work
+  conflict: the key was used for other work
 """
 TENANTS = """\
 acme/mail: 60 waiting

@@ -79,7 +79,7 @@ def test_the_methods_of_all_feeds_work_without_an_event_loop(feeds: BlockingFeed
     assert (board.ids(), moved) == ([one, two, three, four, *many], (True, False))
     assert board.items()[two] == "TWO"
     assert [inbox.get(), inbox.get("1s"), inbox.get(0)] == ["high", 1, 2]
-    with pytest.raises(TimeoutError, match="nothing came into 'default/inbox' in time"):
+    with pytest.raises(TimeoutError, match="no item came into 'default/inbox' in time"):
         inbox.get(0.01)
     assert [(each.name, each.type) for each in feeds.list()] == [
         ("board", "sorted"),

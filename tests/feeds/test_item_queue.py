@@ -27,7 +27,7 @@ async def test_a_get_that_finds_nothing_in_time_says_so(feeds: Feeds) -> None:
     inbox = await feeds.plain("inbox")
 
     for timeout in (0, "20ms"):
-        with pytest.raises(TimeoutError, match="nothing came into 'default/inbox' in time; wait longer"):
+        with pytest.raises(TimeoutError, match="no item came into 'default/inbox' in time; wait longer"):
             await inbox.get(timeout)
     await inbox.put(1)
 
@@ -153,7 +153,7 @@ async def test_a_get_waits_through_an_outage_and_names_it_at_its_timeout(faulty:
     await faulty.called("signals.changed")
     faulty.fail("signals.changed", "take", times=3)
 
-    with faulty.down(), pytest.raises(TimeoutError, match="the store could not be asked in time: the store is away"):
+    with faulty.down(), pytest.raises(TimeoutError, match="the store did not answer in time: the store is away"):
         await other.get(0)
     await inbox.put("a")
 

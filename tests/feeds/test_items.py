@@ -164,7 +164,7 @@ async def test_items_are_read_as_the_requested_type(feeds: Feeds, store: Store) 
     changes = await take(subscription, 3)
     raw = await Feeds(store, codec=RAW).feed("news")
     assert (changes[0].item, changes[2].item) == (Offer("mill", 7), Offer("race", 9))
-    with pytest.raises(Refused, match="not the JSON that was wanted"):
+    with pytest.raises(Refused, match="not the expected JSON"):
         _ = changes[1].item
     assert changes[1].raw == b'"no offer"'
     assert await news.item("a", type=Offer) == Offer("mill", 7)

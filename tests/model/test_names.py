@@ -63,7 +63,7 @@ def test_a_long_name_is_cut_in_the_message() -> None:
 
 @pytest.mark.parametrize("name", ["mail.fail", "a.fail.fail", "0.fail"])
 def test_a_name_that_ends_in_fail_is_kept_for_fail_queues(name: str) -> None:
-    with pytest.raises(Refused, match=r"ends in '\.fail', which is kept for fail queues; choose another name"):
+    with pytest.raises(Refused, match=r"ends in '\.fail', which is reserved for fail queues; choose another name"):
         Queue(name)
 
 

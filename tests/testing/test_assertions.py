@@ -211,7 +211,7 @@ def test_a_wrong_name_is_refused_and_makes_no_test_pass(headrace: Kit, times: st
         ask(welcome, 1, user_id=1)
     with pytest.raises(Refused, match="idempotency_key is not in the record of a sent job"):
         ask(welcome.options(idempotency_key="k"), 1)
-    with pytest.raises(Refused, match="a job function or the name of a kind was wanted"):
+    with pytest.raises(Refused, match="expected a job function or the name of a kind"):
         ask(_bill)
 
 

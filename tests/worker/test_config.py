@@ -91,7 +91,7 @@ async def test_two_workers_of_one_process_have_different_names(store: Store) -> 
         ({"jobs_per_pool_process": 0}, "jobs_per_pool_process"),
         ({"lease": "99ms"}, "lease of a worker must be at least 100 ms; found 99 ms"),
         ({"lease": 0}, "lease"),
-        ({"lease": "soon"}, "lease 'soon' is no duration"),
+        ({"lease": "soon"}, "lease 'soon' is not a valid duration"),
         ({"lease": "30s", "heartbeat": "16s"}, "make the heartbeat at most half of the lease"),
         ({"heartbeat": 0}, "heartbeat"),
         ({"grace": -1}, "grace"),

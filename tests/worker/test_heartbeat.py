@@ -98,7 +98,7 @@ async def test_a_handler_whose_lease_was_lost_is_stopped_and_the_worker_goes_on(
         await recorder.wait_for(JobsFinished, lambda it: it.answers[0].id == "b")
         in_hand = {answer.id for finished in recorder.of_type(JobsFinished) for answer in finished.answers}
 
-    assert (lost.claim.record.id, lost.why) == ("a", "the store says lease_expired")
+    assert (lost.claim.record.id, lost.why) == ("a", "the store replied lease_expired")
     assert held.saw_stopping
     assert in_hand == {"b"}
 
@@ -118,7 +118,7 @@ async def test_a_handler_whose_lease_ran_out_and_was_swept_up_is_stopped_as_well
         extension.release()
         lost = await recorder.wait_for(LeaseLost)
 
-    assert (lost.claim.record.id, lost.why) == ("a", "the store says not_active")
+    assert (lost.claim.record.id, lost.why) == ("a", "the store replied not_active")
     assert held.saw_stopping
 
 
@@ -246,7 +246,7 @@ async def test_what_is_known_of_a_partly_lost_extension_counts(timed: Store, clo
         lost = await recorder.wait_for(LeaseLost)
         worker.stop(0)
 
-    assert (lost.claim.record.id, lost.why) == ("a", "the store says not_active")
+    assert (lost.claim.record.id, lost.why) == ("a", "the store replied not_active")
     assert (await find(timed, "b")).state is State.WAITING
 
 
@@ -299,7 +299,7 @@ async def test_a_heartbeat_thread_reports_a_lost_lease(shared: Store, shared_nam
         await shared.jobs.enqueue([job("b")])
         await recorder.wait_for(JobsFinished, lambda it: it.answers[0].id == "b")
 
-    assert lost.why == "the store says not_active"
+    assert lost.why == "the store replied not_active"
     assert held.stopped_at is not None
 
 

@@ -156,8 +156,8 @@ async def test_a_job_without_a_handler_is_logged_as_dead(store: Store) -> None:
     ("event", "fields"),
     [
         (
-            LeaseLost(run_of().claim, "the store says not_active"),
-            {"event": "lost", "reason": "the store says not_active"},
+            LeaseLost(run_of().claim, "the store replied not_active"),
+            {"event": "lost", "reason": "the store replied not_active"},
         ),
         (HandlerStuck(run_of().claim, "timeout", 5.2), {"event": "wedged", "reason": "timeout", "seconds": 5}),
     ],

@@ -1,1 +1,1 @@
-"""The app: makes jobs of functions, and wires clients and workers to one store."""
+"""Turns functions into jobs, and connects clients and workers to one store."""

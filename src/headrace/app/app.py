@@ -1,4 +1,4 @@
-"""Makes jobs of functions, and wires clients and workers to one store."""
+"""Turns functions into jobs, and connects clients and workers to one store."""
 
 import asyncio
 import random
@@ -37,15 +37,14 @@ M = TypeVar("M", bound=Middleware)
 
 
 class App:
-    """Makes jobs of functions, and knows their store.
+    """Turns functions into jobs, and knows their store.
 
     `url` names the store: `sqlite:///jobs.db`, `redis://host`, `postgres://user@host/database`, `memory://`. The
     default is HEADRACE_URL of the environment, read when the store is first needed, else a file `headrace.db` in the
     working directory. `tenant` and `queue` are the defaults of all functions.
 
-    Nothing is opened before it is needed; each event loop gets its own connections, which are closed with the loop. An
-    app may be forked and pickled: the other process opens its own connections. A pickle carries the settings, not the
-    functions.
+    Nothing is opened before it is needed; each event loop has its own connections, closed with the loop. An app may be
+    forked and pickled: the new process opens its own connections. A pickle carries the settings, not the functions.
     """
 
     def __init__(
@@ -81,8 +80,8 @@ class App:
 
         A coroutine function runs on the worker's event loop, a plain function in a thread, and with `process=True`
         either runs in its own process. `kind` names the jobs (default: the function's name), `weight` is the capacity
-        that a job takes; the rest are `Options` of all jobs. Raises `BadConfig` for a function that cannot be a job,
-        and for a kind that another function has.
+        that a job takes; the rest are `Options` of all jobs. Raises `BadConfig` if the function cannot be a job, or
+        another function has the kind.
         """
         decorate = JobDecorator(self, fields)
         return decorate if function is None else decorate(function)
@@ -116,7 +115,7 @@ class App:
         return self._url
 
     def use_url(self, url: str) -> None:
-        """Keep the jobs at `url` instead of the URL that the app was made with. Call it before anything is opened."""
+        """Use the store at `url` from now on. Call this before the store is opened."""
         self._url = url
 
     @property
@@ -194,7 +193,7 @@ class App:
     ) -> "AsyncIterator[Worker]":
         """Run a worker beside the block, as in the lifespan of a web program: `async with app.worker(capacity=50):`.
 
-        The end of the block waits for running handlers, up to the grace time. Signals are left to the program.
+        The end of the block waits for running handlers, up to the grace time. Signals are not handled.
         `listeners` get every event of the worker, see `headrace.worker.events`.
         """
         async with self.build_worker(listeners=listeners, **config) as worker, worker:
@@ -211,8 +210,8 @@ class App:
         """Run a worker on the jobs of this app until it is stopped; the settings are those of `WorkerConfig`.
 
         In the main thread of a program the first SIGTERM or SIGINT stops with the grace time, the second at once. With
-        `until_idle` it returns as soon as nothing is due, for tests and scripts. A store that is unavailable at the
-        start is waited for; without `wait` it raises `StoreUnavailable`.
+        `until_idle` it returns as soon as nothing is due, for tests and scripts. Waits for a store that is unavailable
+        at the start; with `wait=False` raises `StoreUnavailable`.
         """
         in_main = threading.current_thread() is threading.main_thread()
         async with self.build_worker(listeners=listeners, wait=wait, **config) as worker:
@@ -230,11 +229,11 @@ class App:
         """`work` for a program without an event loop, like `headrace worker`: it prints its queues and kinds, and logs
         each job when it is claimed and when it is settled, as text to a terminal, else as JSON.
 
-        A program that has set up logging, for the logger `headrace` or for all, gets the same as log records.
+        If the program has set up logging, for the logger `headrace` or for the root, it gets log records instead.
 
         With several `processes`, each runs a worker with these settings under this process as supervisor: a process
         that dies is restarted, and a signal stops all. They import the module of the app, so call this behind
-        `if __name__ == "__main__":`. Listeners do not reach other processes.
+        `if __name__ == "__main__":`. Listeners do not work across processes.
         """
         from headrace.app.program import run_program, run_supervisor
 
@@ -261,7 +260,7 @@ class App:
         it runs: `async with app.build_worker() as worker: await worker.run()`.
 
         `middleware` goes around the app's own. `store` and `handlers` replace those of the app, `rng` draws jitter.
-        With `wait` the worker opens its store when it runs, and waits for an unavailable one.
+        With `wait` the worker opens the store when it runs, and waits until it is available.
         """
         # Programs that only send jobs load no worker.
         from headrace.worker.config import WorkerConfig

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Connections:
-    """One client per event loop, opened at the first use and closed with its loop at the latest.
+    """One client per event loop, opened at the first use, closed with its loop at the latest.
 
     A store in memory is shared by all loops and never closed: it holds the jobs.
     """
@@ -34,7 +34,7 @@ class Connections:
         self._memory: Store | None = None
 
     async def client(self) -> Client:
-        """The client of the running loop; opened once, also when many tasks need it at the same time."""
+        """The client of the running loop; opened once, even if many tasks need it at the same time."""
         loop = asyncio.get_running_loop()
         opening = self._openings.get(loop)
         if opening is None or _failed(opening):
@@ -56,7 +56,7 @@ class Connections:
 
     @property
     def reopen(self) -> Callable[[], Awaitable[Store]] | None:
-        """Opens a second connection to the same store; None for a store in memory, which has no second one."""
+        """Opens a second connection to the same store; None for a store in memory."""
         url = self._url()
         return None if is_memory(url) else partial(open_store, url)
 
@@ -137,7 +137,7 @@ class BorrowedStore:
 
 
 class BorrowedBlockingClient(BlockingClient):
-    """A blocking client on a borrowed store, which it neither opens nor closes."""
+    """A blocking client on a borrowed store; it neither opens nor closes the store."""
 
     def __init__(self, store: Store, maker: JobMaker, new_client: Callable[[Store], Client]) -> None:
         super().__init__("lent:", tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)

@@ -89,7 +89,7 @@ HANDLER_FIELDS = ("kind", "process", "weight", "codec", "style")
 
 
 class JobDecorator:
-    """`@app.job(…)`: makes a job of the function below it."""
+    """`@app.job(…)`: turns a function into a job."""
 
     def __init__(self, app: "App", fields: JobFields) -> None:
         self._app = app
@@ -135,7 +135,7 @@ class JobDecorator:
 
 
 class FailDecorator:
-    """`@app.fail_handler(…)`: calls the function below it for each dead letter, and leaves the function unchanged."""
+    """`@app.fail_handler(…)`: calls a function for each dead letter, and returns the function unchanged."""
 
     def __init__(self, app: "App", fields: FailFields) -> None:
         self._app = app

@@ -22,9 +22,9 @@ VARIABLE = "HEADRACE_URL"
 
 
 def load_app(target: str) -> "App":
-    """The app named by `target`: "shop.jobs:app", or "shop.jobs" when it is called `app`.
+    """The app named by `target`: "shop.jobs:app", or "shop.jobs" if it is called `app`.
 
-    The working directory is searched first, as `python -m` does. Raises `BadConfig` where there is no such app.
+    The working directory is searched first, as `python -m` does. Raises `BadConfig` if the app is not found.
     """
     # Programs that only look up settings or a URL load no app.
     from headrace.app.app import App
@@ -108,5 +108,5 @@ def url_of(app_url: str | None) -> str:
 
 
 def is_memory(url: str) -> bool:
-    """Whether the store is in the memory of this process."""
+    """Whether the URL names a store in the memory of this process."""
     return url.startswith("memory:")

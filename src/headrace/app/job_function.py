@@ -74,8 +74,8 @@ class JobTemplate(Generic[P, R]):
         if getattr(item, "kind", None) != handler.kind:
             raise Refused(
                 "bad_arguments",
-                f"a job of kind {handler.kind!r} or its arguments by name were wanted; found {bounded_repr(item)}; jobs"
-                " of several kinds are sent with the client's enqueue_many",
+                f"expected a job of kind {handler.kind!r} or a mapping of its arguments; found {bounded_repr(item)};"
+                " send jobs of several kinds with the client's enqueue_many",
             )
         return item
 
@@ -93,7 +93,7 @@ class Sender(JobTemplate[P, R]):
         return Sender(self._function, Options(**options).over(self._options), self.option_names.union(options))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Send a job; returns when the store has it. `await handle.result()` waits for the function's result."""
+        """Send a job; returns as soon as it is stored. `await handle.result()` waits for the function's result."""
         job = self.job(*args, **kwargs)
         client = await self._function.app.client()
         handler = self._function.handler
@@ -105,8 +105,7 @@ class Sender(JobTemplate[P, R]):
     ) -> list[Handle[R]]:
         """Send any number of jobs in as few calls as possible; all of them are built before the first is sent.
 
-        A job that the store refuses raises nothing: check `ok` and `status` of its handle; see
-        `Client.enqueue_many`.
+        A refused job raises nothing: check `ok` and `status` of its handle; see `Client.enqueue_many`.
         """
         jobs = [self._build_from(item) for item in items]
         client = await self._function.app.client()
@@ -122,14 +121,15 @@ class Sender(JobTemplate[P, R]):
 
 
 class BlockingSender(JobTemplate[P, R]):
-    """A `Sender` for threads: every method blocks for its result. May be shared by threads, forked and pickled."""
+    """A `Sender` for threads: every method blocks until it has its result. May be shared by threads, forked and
+    pickled."""
 
     def options(self, **options: Unpack[OptionFields]) -> Self:
         """The same with other options; see `Options`."""
         return type(self)(self._function, Options(**options).over(self._options), self.option_names.union(options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> BlockingHandle[R]:
-        """Send a job; returns when the store has it. `handle.result()` waits for the function's result."""
+        """Send a job; returns as soon as it is stored. `handle.result()` waits for the function's result."""
         handler = self._function.handler
         job = self.job(*args, **kwargs)
         return self._function.app.blocking.send(job, type=handler.arguments.result_type, codec=handler.codec)
@@ -156,8 +156,8 @@ class BlockingSender(JobTemplate[P, R]):
 
 
 class JobFunction(Sender[P, R]):
-    """The result of `@app.job`: can be sent, called as before, and pickled. Another process finds it by its name; where
-    the name is missing it can be sent, but not called."""
+    """The result of `@app.job`: can be sent, called as before, and pickled. Another process looks it up by name; if the
+    name is missing there, it can be sent, but not called."""
 
     __name__: str
     __qualname__: str
@@ -200,7 +200,7 @@ class PlainJobFunction(JobFunction[P, R]):
 
 
 def restore_function(cls: type[JobFunction[..., Any]], app: "App", pickled: PickledFunction) -> JobFunction[..., Any]:
-    """Unpickle a job function: the function of that name, else one that can only be sent."""
+    """Unpickle a job function: the function of that name, else a function that can be sent, but not called."""
     found = pickled.find()
     if isinstance(found, JobFunction) and found.kind == pickled.kind:
         return found
@@ -215,7 +215,7 @@ def check_function(function: Any, use: str) -> None:
     elif isinstance(function, staticmethod | classmethod) or inspect.ismethod(function):
         wrong = f"{name} is a method, and a worker has no object to call it on"
     elif not callable(function) or inspect.isclass(function) or name is None:
-        wrong = f"{bounded_repr(function)} is no function"
+        wrong = f"{bounded_repr(function)} is not a function"
     elif name.endswith("<lambda>"):
         wrong = "a lambda has no name"
     elif "." in name and not name.rpartition(".")[0].endswith("<locals>"):

@@ -1,4 +1,4 @@
-"""Pickles a job function by its name, with all that sending its jobs takes where the name cannot be imported.
+"""Pickles a job function by its name, with enough to send its jobs where the name cannot be imported.
 
 The `__main__` of a Spark driver is such a case: its tasks run in processes with another `__main__`.
 """
@@ -30,7 +30,7 @@ class PickledFunction(Struct, frozen=True):
     options: Options
 
     def find(self) -> object:
-        """The object of that name in this process; None where there is none."""
+        """The object of that name in this process; None if it does not exist."""
         try:
             found: Any = importlib.import_module(self.module)
         except ModuleNotFoundError:
@@ -59,7 +59,7 @@ class PickledFunction(Struct, frozen=True):
 
 
 def pickle_function(handler: Handler, options: Options) -> PickledFunction:
-    """The parts of a job function that travel: no code, so that the other process needs none."""
+    """The pickled parts of a job function: no code, so that the other process needs none."""
     function = handler.function
     hints = get_type_hints(inspect.unwrap(function), include_extras=True)
     signature = inspect.signature(function)

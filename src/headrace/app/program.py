@@ -62,8 +62,8 @@ async def run_supervisor(
     """Run a worker in each of several other processes."""
     if listeners:
         raise BadConfig(
-            f"listeners hear of the jobs in their own process, and the jobs run in {processes} others; leave the"
-            " listeners out, or run one process"
+            f"listeners do not work across processes, and the jobs run in {processes} of them; leave the listeners out,"
+            " or run one process"
         )
     with ExitStack() as stack:
         job_logs, greets = _set_up_logging(stack)
@@ -130,15 +130,16 @@ def build_supervisor(
     counts: bool = False,
 ) -> ProcessSupervisor:
     """The supervisor of `count` processes, each with a worker of this configuration; `source` tells them where the app
-    is. Refuses what could work in none of them. Call it after logging is set up: the processes log in the same way."""
+    is. Refuses settings that cannot work in any of them. Call it after logging is set up: the processes log in the same
+    way."""
     main_module.check_is_program()
     if type(count) is not int or not 1 <= count <= PROCESSES_MAX:
         raise BadConfig(f"processes must be a whole number from 1 to {PROCESSES_MAX}; found {bounded_repr(count)}")
     url = url_of(app.url)
     if app.has_borrowed_store or is_memory(url):
         raise BadConfig(
-            f"{count} worker processes need a store that all of them can open, and a store in memory is seen by one"
-            " alone; name another, such as sqlite:///headrace.db, or run one process"
+            f"{count} worker processes cannot share a store in memory; use another store, such as"
+            " sqlite:///headrace.db, or run one process"
         )
     if config.get("pool_size") is None:
         # The pools of all processes share the cores.
@@ -168,7 +169,7 @@ def build_supervisor(
 
 
 def find_source(app: "App") -> AppSource:
-    """Where other processes find an app of the running program: the module that defines it at its top level."""
+    """Where other processes find an app of the running program: the module with the app at its top level."""
     modules = [name for name, module in list(sys.modules.items()) if _defines(module, app)]
     if not modules:
         raise BadConfig(
@@ -191,8 +192,8 @@ def _defines(module: object, app: "App") -> bool:
 def rare_collection() -> Iterator[None]:
     """Run the garbage collector rarely: modules and handlers stay, and jobs are freed by their reference counts.
 
-    For programs that only run a worker, since the setting is for the whole process. A collector that the program has
-    turned off or slowed down keeps its setting, and so does a program with its worker in another thread.
+    For programs that only run a worker, since the setting is for the whole process. Does nothing if the program has
+    turned off or slowed down the collector, or runs its worker in another thread.
     """
     before = gc.get_threshold()
     in_main = threading.current_thread() is threading.main_thread()

@@ -14,7 +14,7 @@ from headrace.worker.handlers import Handler, Handlers
 
 
 class FailHandler(Struct, frozen=True):
-    """A function that is called for the dead letters of a queue."""
+    """A function called for each dead letter of a queue."""
 
     queue: Queue
     has_own_shards: bool
@@ -47,17 +47,17 @@ class Registry:
         return self._jobs.get(kind)
 
     def add(self, job: JobFunction[..., Any]) -> None:
-        """Register a job function; raises `BadConfig` when another function has its kind."""
+        """Register a job function; raises `BadConfig` if another function has its kind."""
         known = self._jobs.get(job.kind)
         if known is not None and not _is_same(known.handler, job.handler):
             raise BadConfig(
-                f"two functions want the jobs of kind {job.kind!r}: {describe(known.__wrapped__)} and"
+                f"two functions have the kind {job.kind!r}: {describe(known.__wrapped__)} and"
                 f" {describe(job.__wrapped__)}; give one of them another kind"
             )
         self._jobs[job.kind] = job
 
     def add_fail(self, fail: FailHandler) -> None:
-        """Register a fail handler; raises `BadConfig` when its queue has another."""
+        """Register a fail handler; raises `BadConfig` if its queue has another."""
         name = fail.queue.tenant, fail.queue.name
         known = self._fails.get(name)
         if known is not None and not _is_same(known.handler, fail.handler):

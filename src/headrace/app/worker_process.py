@@ -67,7 +67,7 @@ def _build_app(spec: WorkerSpec) -> App:
 
 
 def _set_up_logging(spec: WorkerSpec, stack: ExitStack) -> "list[Listener]":
-    """Log as the supervisor does, or as the program does where its import sets up logging."""
+    """Log like the supervisor, or like the program if its import sets up logging."""
     chosen = spec.setup.logs
     if chosen is not None:
         stream = getattr(sys, chosen.stream)

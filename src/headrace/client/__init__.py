@@ -1,1 +1,1 @@
-"""Sends jobs and waits for what became of them: for programs with an event loop, and for those without."""
+"""Sends jobs and waits for their results, with or without an event loop."""

@@ -29,8 +29,7 @@ class Arguments(Generic[R]):
 
     Three styles: `named`, the payload is an object of arguments by name; `whole`, the payload is the one argument;
     `listed`, the payload is an array of arguments in order. An argument that a call leaves out is not sent: the
-    function's default at the time of the run applies. Annotations are read once; values that do not fit them are
-    refused by sender and worker.
+    function's default at the time of the run applies. Sender and worker refuse values that do not fit the annotations.
     """
 
     def __init__(self, function: Callable[..., Any], codec: Codec, style: Style) -> None:
@@ -82,7 +81,7 @@ class Arguments(Generic[R]):
         return f"{self._name}({', '.join(shown)})"
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-        """The payload of a call with these arguments; raises `Refused` (`bad_arguments`) where they do not fit."""
+        """The payload of a call with these arguments; raises `Refused` (`bad_arguments`) if they do not fit."""
         if not args and self._required <= kwargs.keys() <= self._known and self.style == "named":
             content: object = kwargs
         elif self._is_zipped and not kwargs and len(self._required) <= len(args) <= len(self._names):
@@ -92,7 +91,7 @@ class Arguments(Generic[R]):
             content = self._bound(args, kwargs)
         try:
             payload = self.codec.encode(content)
-            self._check(payload)  # as the worker will: what it would refuse is refused here
+            self._check(payload)  # decoded as in the worker, so that its refusals come here
         except Refused as refused:
             raise self._unfit(str(refused.__cause__ or refused)) from refused
         return payload
@@ -112,7 +111,7 @@ class Arguments(Generic[R]):
 
     @cached_property
     def may_return_none(self) -> bool:
-        """Whether its annotation lets the function return None, as one without an annotation may."""
+        """Whether the function may return None: its annotation allows it, or it has none."""
         if not self._is_result_checked:
             return True
         try:
@@ -122,8 +121,8 @@ class Arguments(Generic[R]):
         return True
 
     def encode_result(self, result: Any) -> bytes:
-        """The result of the function as bytes; raises `Refused` (`bad_result`) for a value of another type than
-        annotated, which no caller could read, and (`bad_payload`) for one that the codec cannot write."""
+        """The result of the function as bytes; raises `Refused` (`bad_result`) if the value is not of the annotated
+        type, because no caller could read it, and (`bad_payload`) if the codec cannot write it."""
         data = self.codec.encode(result)
         if self._is_result_checked and type(result) is not self.result_type:
             try:
@@ -147,7 +146,7 @@ class Arguments(Generic[R]):
         try:
             _check_wire(self.result_type)
         except TypeError:
-            return False  # an annotation such as Iterable[int], by which no result can be read
+            return False  # an annotation that cannot be decoded, such as Iterable[int]
         return True
 
     def _check(self, payload: bytes) -> None:
@@ -186,7 +185,7 @@ class Arguments(Generic[R]):
         return self._call(found | _converted(others, self._others_type))
 
     def _call(self, found: dict[str, Any]) -> Call:
-        """Arguments by name as a call; positional-only ones come first, with defaults for those left out."""
+        """Arguments by name as a call; positional-only ones come first, with the defaults of missing ones."""
         args = []
         for name in self._positional_only:
             if name not in found and not any(later in found for later in self._positional_only):
@@ -217,17 +216,17 @@ class Arguments(Generic[R]):
     def _check_shape(self) -> None:
         for each in self._parameters:
             if each.kind is _KINDS.VAR_POSITIONAL:
-                raise BadConfig(f"{self} takes *{each.name}, which has no names to send; take a list instead")
+                raise BadConfig(f"{self} takes *{each.name}, whose values have no names; take a list instead")
             if each.name in _STRUCT_NAMES:
                 raise BadConfig(
-                    f"{self} takes an argument {bounded_repr(each.name)}, which cannot be sent; name it otherwise"
+                    f"{self} takes an argument {bounded_repr(each.name)}, which is a reserved name; rename it"
                 )
         if self.style == "whole" and (not self._plain or len(self._required) > 1):
             raise BadConfig(f"{self} must take one argument, the payload as a whole")
         if self.style == "listed" and any(
             each.kind is _KINDS.KEYWORD_ONLY and each.name in self._required for each in self._plain
         ):
-            raise BadConfig(f"{self} takes arguments by name only, but is called with a list; take them by place")
+            raise BadConfig(f"{self} takes arguments by name only, but is called with a list; take them by position")
         if self.codec is RAW and self.style != "whole":
             raise BadConfig(f"{self} gets raw bytes, which have no names; use style 'whole'")
 

@@ -1,4 +1,4 @@
-"""Runs coroutines for threads without an event loop, on one loop thread that the whole process shares."""
+"""Runs coroutines for threads without an event loop, on one loop thread per process."""
 
 import asyncio
 import atexit
@@ -17,14 +17,14 @@ from headrace.stores.open import open_store
 
 
 class SharedStores:
-    """Opens each URL once for all its users, and closes it behind the last one."""
+    """Opens each URL once for all its users, and closes it after the last one."""
 
     def __init__(self) -> None:
         self._opening: dict[str, asyncio.Task[Store]] = {}
         self._users: dict[str, int] = {}
 
     async def acquire(self, url: str) -> Store:
-        """The store at `url`, with one user more; ends with `release`."""
+        """The store at `url`, with one more user, until `release`."""
         opening = self._opening.get(url)
         if opening is None or has_failed(opening):
             opening = self._opening[url] = asyncio.create_task(open_store(url))
@@ -36,14 +36,14 @@ class SharedStores:
             raise
 
     async def release(self, url: str) -> None:
-        """One user less; the last one closes the store."""
+        """Remove one user; the last one closes the store."""
         self._users[url] -= 1
         if not self._users[url]:
             del self._users[url]
             await (await self._opening.pop(url)).close()
 
     async def close(self, seconds: float) -> None:
-        """Close all of them, used or not; a store that does not close in time is left to the end of the process."""
+        """Close all stores, used or not; a store that does not close in time stays open until the process ends."""
         for opening in self._opening.values():
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(seconds):
@@ -52,7 +52,7 @@ class SharedStores:
 
 
 def has_failed(task: "asyncio.Task[Store]") -> bool:
-    """Whether the task is over without a store."""
+    """Whether the task ended without a store."""
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
@@ -60,24 +60,24 @@ T = TypeVar("T")
 
 
 class Background:
-    """Runs coroutines for threads that wait for them. The loop thread starts with the first call.
+    """Runs coroutines for waiting threads. The loop thread starts with the first call.
 
     A fork stops it: calls under way are finished, interruptible ones are cancelled, every store is closed and the
     thread ends; afterwards parent and child each start a new one with their next call. So no connection is in two
-    processes: SQLite would take the child's for the parent's and lock nothing, and a server would hear two processes
-    on one connection.
+    processes: SQLite would take the child's connection for the parent's and lock nothing, and a server would get
+    requests of two processes on one connection.
     """
 
     def __init__(self) -> None:
         self._gate = threading.RLock()
-        """Held while the thread is started, and for as long as a fork takes."""
+        """Held while the thread starts, and during a fork."""
         self._pid = os.getpid()
         self._loop_thread: _BackgroundLoop | None = None
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]], *, interruptible: bool = False) -> T:
         """Run the coroutine that `make` returns, and return its result; safe from every thread but the loop's own.
 
-        An `interruptible` one changes nothing and may wait for long: a fork cancels it, and it is made and run again.
+        An `interruptible` coroutine changes nothing and may wait for long: a fork cancels it and runs a new one.
         """
         while True:
             loop_thread = self._start()
@@ -91,22 +91,22 @@ class Background:
             try:
                 if loop_thread.submit(call, interruptible):
                     return call.wait()
-                # else it was stopped just now
+                # else the thread was stopped meanwhile
             except asyncio.CancelledError as cancelled:
                 if not loop_thread.is_stopping:
                     raise
                 if not interruptible:
                     raise OutcomeUnknown(
-                        "a fork of this process did not wait for this call any longer; look before asking again"
+                        "this process forked before the call was answered; check the store before you repeat it"
                     ) from cancelled
             except BaseException:
-                call.cancel()  # Ctrl-C, for one: nobody waits for it any more
+                call.cancel()  # such as Ctrl-C: nothing waits for it any more
                 raise
 
     @property
     def stores(self) -> SharedStores:
         """The stores of the running call; on the loop thread."""
-        assert self._loop_thread is not None  # it runs the caller
+        assert self._loop_thread is not None  # the caller runs on this thread
         return self._loop_thread.stores
 
     @property
@@ -115,13 +115,13 @@ class Background:
         return self._loop_thread is not None and self._loop_thread.is_waiting
 
     def stop(self) -> None:
-        """Finish the calls under way, close the stores and end the thread; the next call starts another."""
+        """Finish the current calls, close the stores and end the thread; the next call starts another."""
         with self._gate:
             self._stop()
 
     def _start(self) -> "_BackgroundLoop":
         with self._gate:
-            if self._pid != os.getpid():  # a fork without hooks: the thread is not in this process
+            if self._pid != os.getpid():  # forked without hooks: the thread is in the parent
                 self._loop_thread, self._pid = None, os.getpid()
             if self._loop_thread is None or not self._loop_thread.thread.is_alive():
                 self._loop_thread = _BackgroundLoop()
@@ -135,22 +135,22 @@ class Background:
             self._loop_thread = None
 
     def before_fork(self) -> None:
-        """Stop, and keep callers out until the fork is over."""
+        """Stop, and block callers until the fork is over."""
         self._gate.acquire()
         self._stop()
 
     def after_fork(self) -> None:
-        """Let callers in again, in the parent and in the child."""
+        """Unblock callers, in the parent and in the child."""
         if self._pid != os.getpid():
-            self._loop_thread, self._pid = None, os.getpid()  # a thread that did not end has stayed with the parent
+            self._loop_thread, self._pid = None, os.getpid()  # a thread that did not end is still in the parent
         self._gate.release()
 
 
 class _Call(Generic[T]):
     """A coroutine on the background's loop, with the thread that waits for it.
 
-    Ctrl-C may come between any two lines of the waiting thread. So it holds no lock that the loop needs, as a future of
-    `concurrent.futures` would have it do: a C lock is its latch, and all else happens on the loop.
+    Ctrl-C may come between any two lines of the waiting thread. So the thread holds no lock that the loop needs, as it
+    would with `concurrent.futures`: the latch is a C lock, and the loop does everything else.
     """
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> None:
@@ -162,15 +162,15 @@ class _Call(Generic[T]):
 
     def wait(self) -> T:
         """What the coroutine returns or raises."""
-        # A signal just before the thread falls asleep does not wake it, so it wakes by itself now and then.
+        # A signal just before the thread sleeps does not wake it, so it wakes regularly.
         while not self._latch.acquire(timeout=CTRL_C_MS / 1_000):
             pass
-        assert self._task is not None  # the latch is opened when it is done
+        assert self._task is not None  # the latch opens when the coroutine has ended
         return self._task.result()
 
     def cancel(self) -> None:
         """Cancel it if it is still under way."""
-        with contextlib.suppress(RuntimeError):  # its loop is closed, and it is over
+        with contextlib.suppress(RuntimeError):  # its loop is closed, so it has ended
             self._loop.call_soon_threadsafe(self._cancel_task)
 
     def start(self, under_way: "set[asyncio.Task[Any]]") -> None:
@@ -191,7 +191,7 @@ class _Call(Generic[T]):
 
 
 class _BackgroundLoop:
-    """A thread with its event loop, its stores and the calls under way."""
+    """A thread with its event loop, its stores and its current calls."""
 
     def __init__(self) -> None:
         self.is_stopping = False
@@ -204,7 +204,7 @@ class _BackgroundLoop:
         self.thread.start()
 
     def submit(self, call: "_Call[Any]", interruptible: bool) -> bool:
-        """Start a call; False when the thread is stopping."""
+        """Start a call; False if the thread is stopping."""
         with self._lock:
             if not self.is_stopping:
                 self.loop.call_soon_threadsafe(call.start, self._interruptible if interruptible else self._calls)
@@ -228,7 +228,7 @@ class _BackgroundLoop:
             under_way = self._calls | self._interruptible
             for task in self._interruptible:
                 task.cancel()
-            if under_way:  # the cancelled ones as well: they give back what they hold while the store is open
+            if under_way:  # cancelled ones, too: they release their resources while the store is open
                 await asyncio.wait(under_way, timeout=FORK_WAIT_MS / 1_000)
             await self.stores.close(FORK_WAIT_MS / 1_000)
         finally:
@@ -296,6 +296,6 @@ os.register_at_fork(
     after_in_child=BACKGROUND.after_fork,
 )
 atexit.register(BACKGROUND.stop)
-# Exit functions come too late for stores that use executors, which end before them. Executors use this same hook, and
-# the last one registered runs first; without it, open stores are left to the end of the process.
+# Executors end before exit functions run, and stores need their executors to close. This is the executors' own hook;
+# the last registered one runs first.
 getattr(threading, "_register_atexit", atexit.register)(BACKGROUND.stop)

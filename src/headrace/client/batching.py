@@ -35,7 +35,7 @@ def batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
 
 
 def check_job(job: object) -> None:
-    """Refuse what is no job, before a batch with others fails by it."""
+    """Refuse a value that is not a job, before it fails a batch of others."""
     if type(job) is not Job:
         raise Refused(
             "bad_job", f"only a Job can be sent; found {type(job).__name__}; make one with the client's job()"
@@ -49,7 +49,7 @@ async def enqueue_batch(store: Jobs, jobs: Sequence[Job]) -> list[EnqueueOutcome
     except Refused as refused:
         if len(jobs) == 1:
             return [refused]
-        # The call was refused as a whole and changed nothing: send each by itself, so that one job fails no others.
+        # The call was refused as a whole and changed nothing: send each by itself, so that no job fails another.
         return [outcome for job in jobs for outcome in await enqueue_batch(store, [job])]
     except OutcomeUnknown as lost:
         return split_outcomes(lost, jobs)
@@ -65,7 +65,7 @@ def copy_error(error: HeadraceError) -> HeadraceError:
 
 
 def split_outcomes(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
-    """The outcome of each job of a call whose answer got lost, in order."""
+    """The outcome of each job of a call without a reply, in order."""
     answers: dict[str, deque[Enqueued]] = {}
     for answer in lost.known:
         if isinstance(answer, Enqueued):
@@ -73,7 +73,7 @@ def split_outcomes(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[EnqueueOut
     unknown = set(lost.unknown)
     outcomes: list[EnqueueOutcome] = []
     for job in jobs:
-        # An id that was sent twice is unknown when one of the two is: the answers do not tell which.
+        # If an id was sent twice and one outcome is unknown, both are: the answers do not say which.
         if job.id in unknown or not answers.get(job.id):
             error = OutcomeUnknown(str(lost), unknown=[job.id])
             error.__cause__ = lost
@@ -84,8 +84,8 @@ def split_outcomes(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[EnqueueOut
 
 
 EARLY_SENDERS = 25
-"""With nothing under way, this many senders do not wait for the end of the turn, so that the store works while the
-others make their jobs: 1.26 times as many jobs a second with 50 tasks, for 1.15 times the processor time."""
+"""If no call is in flight, this many senders do not wait for the end of the turn, so that the store works while the
+others build their jobs: 1.26 times as many jobs a second with 50 tasks, for 1.15 times the processor time."""
 
 _Sender = tuple[Job, "asyncio.Future[Enqueued]"]
 
@@ -93,8 +93,8 @@ _Sender = tuple[Job, "asyncio.Future[Enqueued]"]
 class Coalescer:
     """Sends the jobs of one turn of the event loop together; every sender gets its own answer or error.
 
-    A task that is cancelled before the turn is over takes its job along; after that the job is on its way. Where the
-    store can write at once, a lone sender does not wait for the end of the turn: its job is on its way when it waits.
+    If a task is cancelled before the turn ends, its job is not sent; later it is. If the store can write at once, a
+    lone sender does not wait for the end of the turn.
     """
 
     def __init__(self, jobs: Jobs) -> None:
@@ -104,7 +104,7 @@ class Coalescer:
         self._calls: set[asyncio.Task[None]] = set()
         self._posted = 0
         self._is_shared = False
-        """Whether the last call had several senders: then the first one waits for the others."""
+        """Whether the last call had several senders: then the first sender waits for the others."""
 
     async def send(self, job: Job) -> Enqueued:
         """Send one job along with those of other tasks; the store's answer to it."""
@@ -137,7 +137,7 @@ class Coalescer:
                     _reject(answer, error)
 
     def _is_posted(self, senders: list[_Sender], nowait_jobs: NowaitJobs) -> bool:
-        # One call at most: what was sent first is first in its queue, also where a call has to be made again.
+        # One call at a time keeps the order of the queue, even if a call is repeated.
         batch, *more = [[senders[0][0]]] if len(senders) == 1 else batches(job for job, _ in senders)
         if more or not nowait_jobs.enqueue_nowait(batch, partial(self._on_posted, senders)):
             return False
@@ -168,7 +168,7 @@ class Coalescer:
         left = iter(senders)
         answers = [answer for _, answer in senders]
         try:
-            # One after the other: what was sent first is first in its queue.
+            # One after the other, to keep the order of the queue.
             for batch in batches(job for job, _ in senders):
                 for outcome in await enqueue_batch(self._jobs, batch):
                     _resolve(next(left)[1], outcome)
@@ -199,9 +199,9 @@ Sent = list[tuple[Job, EnqueueOutcome]]
 
 
 async def send_many(store: Jobs, jobs: Iterable[Job], progress: Callable[[int], None] | None) -> tuple[Sent, bool]:
-    """Send jobs until all are sent or a call fails; True when it was all of them.
+    """Send jobs until all are sent or a call fails; True if all were sent.
 
-    Two calls with the same id are never under way at once, so the later one of two jobs with the same id wins.
+    Two calls with the same id are never in flight at once, so the later of two jobs with the same id wins.
     """
     in_flight: dict[asyncio.Task[list[EnqueueOutcome]], list[Job]] = {}
     started: list[tuple[list[Job], asyncio.Task[list[EnqueueOutcome]]]] = []
@@ -209,7 +209,7 @@ async def send_many(store: Jobs, jobs: Iterable[Job], progress: Callable[[int], 
     answered = 0
 
     async def wait_for(calls_max: int) -> bool:
-        """Wait until so few calls are in flight; whether all jobs of the others were answered."""
+        """Wait until at most `calls_max` calls are in flight; False if a job of the others was not answered."""
         nonlocal answered
         is_complete = True
         while len(in_flight) > calls_max:
@@ -247,15 +247,15 @@ def is_lost(outcome: EnqueueOutcome) -> bool:
 
 
 def first_loss(sent: Sent) -> HeadraceError:
-    """The first loss among outcomes of which at least one is lost."""
+    """The first lost outcome; there must be one."""
     return next(outcome for _, outcome in sent if isinstance(outcome, HeadraceError) and is_lost(outcome))
 
 
 def unanswered_error(sent: Sent, known: list[object]) -> HeadraceError:
-    """The error for a caller whose jobs were not all answered, with the handles of the answered ones."""
+    """The error for a caller after an incomplete send, with the handles of the answered jobs."""
     cause = first_loss(sent)
     if not known and not any(isinstance(outcome, OutcomeUnknown) for _, outcome in sent):
-        return cause  # nothing was changed at all
+        return cause  # the store changed nothing
     lost = [job.id for job, outcome in sent if is_lost(outcome)]
     error = OutcomeUnknown(
         f"{len(known):,} jobs were answered and {len(lost):,} were not, then sending stopped: {cause}",

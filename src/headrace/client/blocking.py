@@ -30,7 +30,7 @@ class Closeable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give up what is open; closing twice is fine."""
+        """Close it; closing twice is fine."""
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +44,7 @@ class Closeable(ABC):
 class BlockingClient(Closeable):
     """A `Client` for threads: every method waits for its answer. Any number of threads may share it.
 
-    The store is opened with the first call, on a background thread that all blocking clients of the process share. A
+    The first call opens the store, on a background thread shared by all blocking clients of the process. A
     client may be used after a fork and be pickled: the other process opens the store anew. Use `with`, or `close`.
     """
 
@@ -125,7 +125,7 @@ class BlockingClient(Closeable):
     def handle(
         self, queue: str | Queue, id: str, *, type: Any = Any, codec: Codec | None = None
     ) -> "BlockingHandle[Any]":
-        """A handle of a job that was sent before, by this program or another; does not call the store."""
+        """A handle of a job sent earlier, by this program or another; makes no call to the store."""
         return BlockingHandle(self, self.maker.queue(queue), id, type=type, codec=codec)
 
     def cancel(self, queue: str | Queue, *ids: str, running: bool = False) -> list[Cancellation]:
@@ -138,7 +138,7 @@ class BlockingClient(Closeable):
         return self._run(lambda client: client.remove(queue, *ids))
 
     def find(self, queue: str | Queue, *ids: str) -> list[Found | None]:
-        """All that is known of each job, None for an unknown one."""
+        """Everything the store knows of each job; None for an unknown id."""
         return self._run(lambda client: client.find(queue, *ids))
 
     def result(
@@ -170,7 +170,7 @@ class BlockingClient(Closeable):
         return BACKGROUND.run(call, interruptible=interruptible)
 
     async def _client(self) -> Client:
-        """The client on the background's loop, which is another one after a fork."""
+        """The client on the background's loop; a new one after a fork."""
         loop = asyncio.get_running_loop()
         if self._opened is None or self._opened[0] is not loop:
             store = await BACKGROUND.stores.acquire(self._url)
@@ -194,7 +194,7 @@ class BlockingHandle(AnyHandle[BlockingClient, R]):
     __slots__ = ()
 
     def result(self, timeout: Duration | None = None) -> R:
-        """Wait until the job is done and return what its handler returned; see `Handle.result`."""
+        """Wait until the job is done and return its result; see `Handle.result`."""
         found: R = self._client.result(
             self.queue,
             self.id,
@@ -216,7 +216,7 @@ class BlockingHandle(AnyHandle[BlockingClient, R]):
         return answer
 
     def find(self) -> Found | None:
-        """All that is known of the job."""
+        """Everything the store knows of the job."""
         [found] = self._client.find(self.queue, self.id)
         return found
 

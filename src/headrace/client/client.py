@@ -50,7 +50,7 @@ class Client:
     async def enqueue(self, kind: str, payload: object = None, **options: Unpack[OptionFields]) -> Handle[Any]:
         """Send a job to the workers that handle `kind`; the options are the fields of `Options`.
 
-        Raises `Refused` when the store does not accept it: `conflict` (its idempotency key stands for other work),
+        Raises `Refused` if the store does not accept it: `conflict` (its idempotency key was used for other work),
         `wrong_shards`, `full`.
         """
         return await self.send(self.maker.job(kind, payload, **options))
@@ -60,9 +60,9 @@ class Client:
     @overload
     async def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]: ...
     async def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]:
-        """Send a job that `job` made, as `enqueue` does; its result will be read as `type`.
+        """Send a job built by `job`, as `enqueue` does; its result is decoded as `type`.
 
-        Jobs that many tasks send at once go to the store together.
+        Jobs sent by several tasks at the same time go to the store together.
         """
         send = self._coalescer.send
         recording = tracing.tracer()
@@ -79,15 +79,14 @@ class Client:
         type: Any = Any,
         codec: Codec | None = None,
     ) -> list[Handle[Any]]:
-        """Send any number of jobs in as few calls as possible; handles in the order of the jobs, whose results will be
-        read as `type`.
+        """Send any number of jobs in as few calls as possible; handles in the order of the jobs, whose results are
+        decoded as `type`.
 
-        Nothing is raised for a job that the store refuses: check `ok` and `status` of its handle. When the store
-        cannot be reached or does not answer, sending stops and `OutcomeUnknown` carries the handles `known` and the ids
-        `unknown`; `StoreUnavailable` means that nothing was changed at all. The rest of `jobs` was not sent.
-        `progress` is called with the number of jobs answered so far. Several calls are under way at once, so on a
-        store of several servers or connections a thousand jobs may come before the thousand sent earlier; two jobs
-        with the same id never do.
+        A refused job raises nothing: check `ok` and `status` of its handle. If the store cannot be reached or does not
+        answer, sending stops with `OutcomeUnknown`, which has the handles `known` and the ids `unknown`, or with
+        `StoreUnavailable` if nothing was changed. The rest of `jobs` was not sent. `progress` is called with the number
+        of jobs answered so far. Several calls are in flight at once, so on a store of several servers or connections a
+        later thousand may overtake an earlier one; jobs with the same id keep their order.
         """
         recording = tracing.tracer()
         if recording is None:
@@ -110,9 +109,9 @@ class Client:
         ]
 
     async def enqueue_on(self, connection: Any, jobs: Sequence[Job]) -> list[Handle[Any]]:
-        """Send jobs as part of your own transaction, on your connection to the database that the store lives in.
+        """Send jobs as part of your own transaction, on your connection to the store's database.
 
-        They are enqueued when it commits, and never were when it rolls back. PostgreSQL only; at most 1,000 a call.
+        They are enqueued if it commits, and discarded if it rolls back. PostgreSQL only; at most 1,000 a call.
         """
         enqueue_on = getattr(self.store, "enqueue_on", None)
         if enqueue_on is None:
@@ -131,7 +130,7 @@ class Client:
         return self._handles(list(zip(jobs, answers, strict=True)))
 
     def handle(self, queue: str | Queue, id: str, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]:
-        """A handle of a job that was sent before, by this program or another; does not call the store."""
+        """A handle of a job sent earlier, by this program or another; makes no call to the store."""
         return Handle(self, self.maker.queue(queue), id, type=type, codec=codec)
 
     async def cancel(self, queue: str | Queue, *ids: str, running: bool = False) -> list[Cancellation]:
@@ -146,7 +145,7 @@ class Client:
         return [each for part in _parts(ids) for each in await self.store.jobs.remove(target, part)]
 
     async def find(self, queue: str | Queue, *ids: str) -> list[Found | None]:
-        """All that is known of each job, None for an unknown one."""
+        """Everything the store knows of each job; None for an unknown id."""
         target = self.maker.queue(queue)
         return [each for part in _parts(ids) for each in await self.store.reads.find(target, part)]
 
@@ -177,14 +176,14 @@ def _refusal(job: Job, answer: Enqueued) -> Refused:
     match answer.status:
         case "conflict":
             reason = (
-                f"idempotency key {job.idempotency_key!r} of job {job.id!r} stands for other work on {queue};"
-                " use a key of its own for other work"
+                f"idempotency key {job.idempotency_key!r} of job {job.id!r} was used for other work on {queue};"
+                " use another key"
             )
         case "full":
             reason = f"{queue} is full; send job {job.id!r} again later, add workers, or raise the queue's waiting_max"
         case _:
             reason = (
-                f"{queue} has another number of shards than {job.queue.shards}, so job {job.id!r} has no place there;"
+                f"{queue} has another number of shards than {job.queue.shards}, so job {job.id!r} cannot be added;"
                 " use the number that it was created with"
             )
     return Refused(answer.status, reason)

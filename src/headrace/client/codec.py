@@ -18,17 +18,18 @@ SENDABLE = "JSON values, dataclasses, msgspec structs, pydantic models, enums, d
 
 
 class Codec(Protocol):
-    """Makes bytes of values and values of bytes. `name` is for error parts; sender and worker must use the same."""
+    """Encodes values as bytes and decodes them. `name` is for error messages; sender and worker must use the same
+    codec."""
 
     @property
     def name(self) -> str:
-        """What parts call it."""
+        """Its name in error messages."""
 
     def encode(self, value: object) -> bytes:
-        """The value as bytes; raises `Refused` (`bad_payload`) for one that this codec cannot carry."""
+        """The value as bytes; raises `Refused` (`bad_payload`) if this codec cannot encode it."""
 
     def decode(self, data: bytes, type: Any = Any) -> Any:
-        """The value of these bytes, as `type`; raises `Refused` (`bad_payload`) when they hold something else."""
+        """The value of these bytes, as `type`; raises `Refused` (`bad_payload`) if they hold something else."""
 
 
 class JsonCodec:
@@ -49,7 +50,7 @@ class JsonCodec:
             raise Refused(
                 "bad_payload", f"{reprlib.repr(value)} cannot be written as JSON ({error}); send JSON values"
             ) from error
-        # JSON has no infinity and no NaN; the encoder would write null for them and say nothing.
+        # JSON has no infinity and no NaN; the encoder would write null for them.
         if b"null" in data and holds_no_number(value):
             raise Refused(
                 "bad_payload", f"{reprlib.repr(value)} holds a number that JSON cannot write; send null instead"
@@ -60,7 +61,7 @@ class JsonCodec:
         try:
             return (_decoder(type) if type.__hash__ else _new_decoder(type)).decode(data)
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-            raise Refused("bad_payload", f"{reprlib.repr(data)} is not the JSON that was wanted: {error}") from error
+            raise Refused("bad_payload", f"{reprlib.repr(data)} is not the expected JSON: {error}") from error
 
 
 class RawCodec:
@@ -82,7 +83,7 @@ class RawCodec:
         if type in (Any, object, bytes):
             return data
         raise Refused(
-            "bad_payload", f"the codec 'raw' gives bytes; {bounded_repr(type)} was wanted; decode the bytes yourself"
+            "bad_payload", f"the codec 'raw' gives bytes, not {bounded_repr(type)}; decode the bytes yourself"
         )
 
 
@@ -96,7 +97,7 @@ def _new_decoder(type: Any) -> msgspec.json.Decoder[Any]:
 
 
 def is_known(kind: object) -> bool:
-    """Whether values of a type that JSON does not know are written and read all the same."""
+    """Whether this codec supports a type that JSON does not have."""
     return isinstance(kind, type) and (issubclass(kind, PurePath) or _is_model(kind))
 
 
@@ -128,14 +129,14 @@ def from_json_value(kind: type, value: object) -> Any:
 
 
 def _is_model(kind: type) -> bool:
-    # Never imported here: a program that has a model has imported it.
+    # Never imported here: a program with a model has imported it.
     pydantic = sys.modules.get("pydantic.main")
     model = getattr(pydantic, "BaseModel", None)
     return model is not None and issubclass(kind, model) and hasattr(kind, "model_validate_json")
 
 
 def _sentence(kind: type, error: ValueError) -> str:
-    """The errors of pydantic, which have several lines, in one."""
+    """The errors of pydantic on one line."""
     errors = getattr(error, "errors", None)
     if errors is None:
         return " ".join(str(error).split())

@@ -24,8 +24,8 @@ class AnyHandle(Generic[C, R]):
     """A job by queue and id, with the status of its enqueue.
 
     `status` is `created`, `updated`, `blocked` (waits behind the active job of its id) or `duplicate` (its idempotency
-    key was used before); of `enqueue_many` also `conflict`, `wrong_shards`, `full`, or `refused` with the sentence in
-    `error`. A handle that was made to look at a job has the status `known`.
+    key was used before); of `enqueue_many` also `conflict`, `wrong_shards`, `full`, or `refused` with the message in
+    `error`. A handle of a job that it did not send has the status `known`.
     """
 
     __slots__ = ("_client", "_codec", "_type", "error", "id", "queue", "status")
@@ -58,17 +58,16 @@ class AnyHandle(Generic[C, R]):
 
 
 class Handle(AnyHandle["Client", R]):
-    """A job that was sent: to wait for its result, to cancel, to remove or to look at. See `status` and `error`."""
+    """A sent job: wait for its result, cancel it, remove it or look at it. See `status` and `error`."""
 
     __slots__ = ()
 
     async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - its TimeoutError says more
-        """Wait until the job is done and return what its handler returned; `timeout` ("30s", or seconds) bounds the
-        wait.
+        """Wait until the job is done and return its result; `timeout` ("30s", or seconds) bounds the wait.
 
-        Raises `JobFailed` when the job is dead, `JobCancelled` when it was cancelled, TimeoutError when it has not
-        ended in time, and `Refused`: `nothing_kept` at once when the queue keeps no results, `not_found` when nothing
-        is known of the job (any more).
+        Raises `JobFailed` if the job is dead, `JobCancelled` if it was cancelled, TimeoutError if it has not ended in
+        time, and `Refused`: `nothing_kept` at once if the queue keeps no results, `not_found` if the store does not
+        know the job (any more).
         """
         found: R = await self._client.result(
             self.queue,
@@ -91,7 +90,7 @@ class Handle(AnyHandle["Client", R]):
         return answer
 
     async def find(self) -> Found | None:
-        """All that is known of the job."""
+        """Everything the store knows of the job."""
         [found] = await self._client.find(self.queue, self.id)
         return found
 
@@ -100,10 +99,10 @@ _OVER = (State.DONE, State.CANCELLED, State.DEAD)
 
 
 async def wait_for(store: Store, queue: Queue, id: str, timeout_ms: int | None, *, blocked_job: bool) -> Found:
-    """All that is known of the job once it has ended; raises TimeoutError, or `Refused` when it can never end.
+    """Everything the store knows of the job after it has ended; raises TimeoutError, or `Refused` if it can never end.
 
-    A finished job counts although the blocked job that it freed still waits; when waiting for the `blocked_job`
-    itself, it does not."""
+    A finished job counts even while the blocked job that it freed still waits, unless the wait is for the `blocked_job`
+    itself."""
     loop = asyncio.get_running_loop()
     started_at = loop.time()
     pause_ms = RESULT_NAP_MS
@@ -124,17 +123,17 @@ async def wait_for(store: Store, queue: Queue, id: str, timeout_ms: int | None, 
         if found.finished_job is None and not was_woken:
             was_woken = await store.signals.ended(queue, [id], left_ms)
         else:
-            # The signal comes at once: the delivery before has ended, and the blocked job has not.
+            # The signal comes at once: the previous delivery has ended, the blocked job has not.
             await asyncio.sleep(min(pause_ms, left_ms) / 1_000)
             pause_ms = min(pause_ms * 2, RESULT_NAP_MS_MAX)
             was_woken = False
 
 
 def outcome_of(found: Found, codec: Codec, type: Any, *, blocked_job: bool) -> Any:
-    """The result of a job that has ended; raises `JobFailed` or `JobCancelled` when it is not done."""
+    """The result of a job that has ended; raises `JobFailed` or `JobCancelled` if it is not done."""
     finished_job = found.finished_job
     dead_letter = max(found.dead_letters, key=lambda dead_letter: dead_letter.key.number, default=None)
-    # A blocked job that died leaves the finished job of the delivery before it where it is.
+    # The finished job of the previous delivery stays if the blocked job died.
     if dead_letter is not None and (
         finished_job is None or (blocked_job and dead_letter.died_at_ms >= finished_job.ended_at_ms)
     ):
@@ -161,10 +160,10 @@ def _not_found(queue: Queue, id: str, was_seen: bool) -> Refused:
     if was_seen:
         reason = "was removed, or its finished job was not kept; send it with result_ttl to keep its result for sure"
     else:
-        reason = "is not known (any more); check id, queue and tenant, or send it with result_ttl to keep its result"
+        reason = "does not exist (any more); check id, queue and tenant, or send it with result_ttl to keep its result"
     return Refused("not_found", f"job {id!r} on queue {queue.full_name!r} of tenant {queue.tenant!r} {reason}")
 
 
 def _not_ended(found: Found) -> str:
     why = f" ({found.why})" if found.why else ""
-    return f"job {found.id!r} has not ended in time, it is {found.state}{why}; wait longer, or ask again later"
+    return f"job {found.id!r} has not ended in time, it is {found.state}{why}; wait longer, or try again later"

@@ -1,4 +1,4 @@
-"""The options of a job besides its kind and payload, and the maker of jobs with them."""
+"""The options of a job besides its kind and payload, and `JobBuilder`, which applies them."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -50,11 +50,11 @@ class Options(Struct, frozen=True, kw_only=True):
     """Unset fields (None) follow the options below, then the client, then the queue.
 
     Durations are texts with a unit ("30s", "5m") or seconds; instants are datetimes with a zone, or milliseconds
-    since 1970. `delay` counts from the store's clock, so it is right also where this machine's is wrong.
+    since 1970. `delay` counts from the store's clock, so it is right even if this machine's clock is wrong.
     """
 
     queue: str | Queue | None = None
-    """A name, or a `Queue`, which has tenant and shards as well; blank is none."""
+    """A name, or a `Queue` with tenant and shards; a blank name counts as unset."""
     tenant: str | None = None
     shards: int | None = None
     """The number of shards of the queue; fixed when the queue is first used."""
@@ -78,7 +78,7 @@ class Options(Struct, frozen=True, kw_only=True):
     tag: str | None = None
     headers: dict[str, str] | None = None
     idempotency_key: str | None = None
-    """Sent twice with the same key, it runs once; blank is none."""
+    """A job sent twice with the same key runs once; a blank key counts as unset."""
     idempotency_ttl: Duration | None = None
     update_payload: bool | None = None
     update_run_at: str | UpdateRunAt | None = None
@@ -154,9 +154,8 @@ class Options(Struct, frozen=True, kw_only=True):
         if self.tenant not in (None, queue.tenant) or self.shards not in (None, queue.shards):
             raise Refused(
                 "bad_queue",
-                f"{bounded_repr(queue)} says its tenant and shards itself; found tenant {bounded_repr(self.tenant)} and"
-                f" shards {bounded_repr(self.shards)}"
-                " beside it; leave them out, or give the queue's name only",
+                f"{bounded_repr(queue)} has its own tenant and shards; found also tenant {bounded_repr(self.tenant)}"
+                f" and shards {bounded_repr(self.shards)}; leave them out, or give the queue's name only",
             )
         return queue
 
@@ -224,7 +223,7 @@ def named_queue(name: str, tenant: str, shards: int = 1) -> Queue:
 def check_kind(kind: object) -> None:
     """Refuse a blank kind; Job checks the rest."""
     if not isinstance(kind, str) or not kind.strip():
-        raise Refused("bad_kind", f"a job's kind is required, it says who handles it; found {bounded_repr(kind)}")
+        raise Refused("bad_kind", f"a job needs a kind, which selects its handler; found {bounded_repr(kind)}")
 
 
 def _ms(what: str, value: Duration | None) -> int | None:
@@ -241,7 +240,7 @@ def _flag(value: str | UpdateRunAt) -> UpdateRunAt:
 
 
 class JobMaker:
-    """Makes jobs with the defaults of a client or an app; time and entropy are arguments."""
+    """Builds jobs with the defaults of a client or an app; clock and random bytes are arguments."""
 
     def __init__(
         self, *, tenant: str, queue: str | Queue, codec: Codec, clock: Clock, entropy: Callable[[int], bytes]
@@ -268,8 +267,8 @@ class JobMaker:
         )
 
     def job_like(self, like: Job, payload: bytes) -> Job:
-        """A copy of `like`, which has no id of the caller, with a new id and another payload; its other fields are not
-        checked again."""
+        """A copy of `like`, a job with a generated id, with a new id and another payload; other fields are not checked
+        again."""
         if type(payload) is not bytes or len(payload) > PAYLOAD_BYTES_MAX:
             return replace(like, payload=payload, id=self.fresh_id())  # refuses it in words
         job: Job = like.__copy__()  # type: ignore[attr-defined]  # copy.copy calls it too, at twice the cost

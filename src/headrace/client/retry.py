@@ -1,4 +1,4 @@
-"""Repeats calls that a store did not answer, with growing pauses between the tries."""
+"""Repeats calls to an unavailable store, with growing pauses."""
 
 import asyncio
 import random
@@ -11,14 +11,14 @@ from headrace.model.policy import backoff
 
 T = TypeVar("T")
 UNANSWERED = (StoreUnavailable, OutcomeUnknown)
-"""Errors of a store that is away for now: the same call may succeed later."""
+"""Errors of a temporarily unavailable store: the same call may succeed later."""
 
 
 class Backoff:
-    """Counts failures in a row; each pause is twice the one before, up to a bound.
+    """Counts failures in a row; each pause is twice the previous one, up to a bound.
 
-    With `rng` a pause lasts from half of that to all of it: clients that lost the same store do not come back in the
-    same instant.
+    With `rng` a pause lasts from half of that to all of it, so that clients of one store do not all return at the same
+    instant.
     """
 
     def __init__(self, pause_ms: int, pause_ms_max: int, rng: random.Random | None = None) -> None:
@@ -28,7 +28,7 @@ class Backoff:
         self._rng = rng
 
     async def pause(self, pause_ms_max: int | None = None) -> None:
-        """Count a failure and wait before the next try; with another bound when one is given."""
+        """Count a failure and wait before the next try; `pause_ms_max` replaces the bound."""
         self.failures += 1
         full_ms = backoff(self.failures, self._pause_ms, pause_ms_max or self._pause_ms_max)
         await asyncio.sleep(full_ms * (1.0 if self._rng is None else self._rng.uniform(0.5, 1.0)) / 1_000)
@@ -47,12 +47,12 @@ def feed_backoff() -> Backoff:
 
 
 def write_backoff() -> Backoff:
-    """The pauses of a writing task, which gives up after `WRITE_TRIES_MAX` tries."""
+    """The pauses of a Spark write task; it gives up after `WRITE_TRIES_MAX` tries."""
     return Backoff(WRITE_RETRY_MS, WRITE_RETRY_MS << WRITE_TRIES_MAX)
 
 
 async def retry_forever(call: Callable[[], Awaitable[T]]) -> T:
-    """What `call` returns, as soon as the store answers."""
+    """The return value of `call`, as soon as the store answers."""
     pauses = feed_backoff()
     while True:
         try:
@@ -62,7 +62,7 @@ async def retry_forever(call: Callable[[], Awaitable[T]]) -> T:
 
 
 async def retry(call: Callable[[], Awaitable[T]], *, times: int = WRITE_TRIES_MAX) -> T:
-    """What `call` returns; tried so many times at most, then its last error. For calls that may be repeated."""
+    """The return value of `call`, tried at most `times` times, then its last error. For calls that may be repeated."""
     pauses = write_backoff()
     for _ in range(times - 1):
         try:

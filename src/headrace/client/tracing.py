@@ -24,8 +24,8 @@ _known: "tuple[TracerProvider, Tracer | None] | None" = None
 
 
 def tracer() -> "Tracer | None":
-    """The tracer of a program that records traces. The package is not imported here: a program that has set up tracing
-    has imported it, and others pay nothing."""
+    """The tracer of the program, if it records traces. The package is not imported here: a program that has set up
+    tracing has imported it, and others pay nothing."""
     module = sys.modules.get("opentelemetry.trace")
     provider_of = getattr(module, "get_tracer_provider", None)  # missing while another thread imports it
     if module is None or provider_of is None:
@@ -79,7 +79,7 @@ def destination(job: Any) -> dict[str, str]:
 
 
 class _EnqueueSpan:
-    """A span while jobs are sent."""
+    """A span around the sending of jobs."""
 
     def __init__(self, tracer: "Tracer", name: str, attributes: Mapping[str, str]) -> None:
         from opentelemetry import propagate, trace
@@ -89,7 +89,7 @@ class _EnqueueSpan:
         self._carrier: dict[str, str] = {}
         try:
             self._span = tracer.start_span(name, kind=trace.SpanKind.PRODUCER, attributes=all_attributes)
-            if self._span.is_recording():  # else no run could be linked to it
+            if self._span.is_recording():  # otherwise no run could be linked to it
                 propagate.inject(self._carrier, trace.set_span_in_context(self._span))
         except Exception:  # the SDK and its plug-ins are foreign code
             LOG.exception("a span could not be started; the job is sent without")
@@ -108,7 +108,7 @@ class _EnqueueSpan:
         self._using.__exit__(kind, error, trace)
         try:
             self._span.end()
-        except Exception:  # the job is sent all the same; an error would have it sent again
+        except Exception:  # the job was sent; an error would make the caller send it again
             LOG.exception("a span could not be ended")
 
     def set(self, name: str, value: str | int) -> None:
@@ -144,8 +144,8 @@ class _EnqueueSpan:
 
 
 def with_context(job: Job, carrier: Mapping[str, str]) -> Job:
-    """The job with a trace's context in its headers. Headers of the caller stay, also a context of its own; a job
-    without room for the context is sent without it."""
+    """The job with a trace's context in its headers. The caller's headers stay, including a trace context; a job
+    without space for the context is sent without it."""
     if not carrier or not carrier.keys().isdisjoint(name.lower() for name in job.headers):
         return job
     for more in (carrier, {name: value for name, value in carrier.items() if name == "traceparent"}):

@@ -1,1 +1,1 @@
-"""Live feeds for users: feeds, sorted feeds and plain queues, and subscriptions to what changes in them."""
+"""Live feeds for users: feeds, sorted feeds and item queues, with subscriptions to their changes."""

@@ -29,8 +29,8 @@ StreamFactory = Callable[[FeedContext, str | None], ChangeStream]
 class BlockingSubscription(Closeable):
     """A `Subscription` for one thread: `for change in subscription`, which waits for the next one.
 
-    Changes are fetched in batches. After Ctrl-C and after a fork it goes on where it was, in the child as well. A
-    pickle of it goes on behind the last change that was handed out.
+    Changes are fetched in batches. After Ctrl-C or a fork it continues where it was, also in the child. A pickle of it
+    continues after the last change that was returned.
     """
 
     def __init__(self, feeds: "BlockingFeeds", open_stream: StreamFactory, cursor: str | None = None) -> None:
@@ -43,7 +43,7 @@ class BlockingSubscription(Closeable):
 
     @property
     def cursor(self) -> str | None:
-        """The text to resume behind the last change that was handed out; None while the first items come."""
+        """The text to resume after the last returned change; None while the first items come."""
         return self._cursor
 
     def __iter__(self) -> Self:
@@ -79,7 +79,7 @@ class BlockingSubscription(Closeable):
 
     async def _fetch(self, context: FeedContext) -> None:
         if self._fetched:
-            return  # fetched by a call that Ctrl-C has interrupted
+            return  # fetched by a call that Ctrl-C interrupted
         if self._stream is None:
             self._stream = self._open_stream(context, self._cursor)
         self._stream.move_to(context.store)
@@ -120,7 +120,7 @@ class BlockingAnyFeed(Generic[F]):
         return self._call(lambda feed: feed.ids())
 
     def item(self, id: str, *, type: Any = Any) -> Any:
-        """The item of an id, read as `type`; None when there is no such item."""
+        """The item with this id, decoded as `type`; None if it does not exist."""
         return self._call(lambda feed: feed.item(id, type=type))
 
     def items(self, *, type: Any = Any) -> dict[str, Any]:
@@ -128,15 +128,15 @@ class BlockingAnyFeed(Generic[F]):
         return self._call(lambda feed: feed.items(type=type))
 
     def has(self, id: str) -> bool:
-        """Whether there is an item of this id."""
+        """Whether an item has this id."""
         return self._call(lambda feed: feed.has(id))
 
     def count(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return self._call(lambda feed: feed.count())
 
     def total(self) -> int:
-        """How many items were published and edited, ever."""
+        """The number of publications and edits since the feed was created."""
         return self._call(lambda feed: feed.total())
 
     def config(self) -> FeedConfig:
@@ -144,7 +144,7 @@ class BlockingAnyFeed(Generic[F]):
         return self._call(lambda feed: feed.config())
 
     def retract(self, id: str) -> bool:
-        """Take an item out; False when there is no such item."""
+        """Remove an item; False if it does not exist."""
         return self._call(lambda feed: feed.retract(id))
 
     def _call(self, method: Callable[[F], Coroutine[Any, Any, T]]) -> T:
@@ -158,7 +158,7 @@ class BlockingFollowedFeed(BlockingAnyFeed[Followed]):
     """A feed for threads that can be subscribed to."""
 
     def edit(self, id: str, item: object) -> None:
-        """Replace an item; raises `Refused` (`unknown_item`) when there is none of this id."""
+        """Replace an item; raises `Refused` (`unknown_item`) if no item has this id."""
         return self._call(lambda feed: feed.edit(id, item))
 
     def subscribe(
@@ -204,11 +204,11 @@ class BlockingSortedFeed(BlockingFollowedFeed[SortedFeed]):
         return self._call(lambda feed: feed.prepend(item, id=id))
 
     def before(self, other: str, item: object, *, id: str | None = None) -> str:
-        """Put an item before the one with the id `other`."""
+        """Put an item before the item `other`."""
         return self._call(lambda feed: feed.before(other, item, id=id))
 
     def after(self, other: str, item: object, *, id: str | None = None) -> str:
-        """Put an item behind the one with the id `other`."""
+        """Put an item after the item `other`."""
         return self._call(lambda feed: feed.after(other, item, id=id))
 
     def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
@@ -238,7 +238,7 @@ class BlockingItemQueue(BlockingAnyFeed[ItemQueue]):
         return self._call(lambda queue: queue.put_many(materialized, high=high))
 
     def get(self, timeout: Duration | None = None, *, type: Any = Any) -> Any:
-        """Take the next item out; waits for one. See `ItemQueue.get`. Ctrl-C leaves the item to the next call."""
+        """Take the next item; see `ItemQueue.get`. After Ctrl-C the next call gets the item."""
         until_ms = None if timeout is None else monotonic_ms() + duration_ms("timeout", timeout)
         call = _GetCall(self.feed, until_ms)
         try:
@@ -252,7 +252,7 @@ class BlockingItemQueue(BlockingAnyFeed[ItemQueue]):
 
 
 class _GetCall:
-    """One call of `get`, which keeps its item until the thread has it."""
+    """One call of `get`; keeps its item until the thread has it."""
 
     def __init__(self, feed: FeedName, until_ms: int | None) -> None:
         self._feed = feed
@@ -289,8 +289,8 @@ class _GetCall:
 class BlockingFeeds(Closeable):
     """`Feeds` for threads: every method waits for its answer. Any number of threads may share it.
 
-    The store is opened with the first call, as by a `BlockingClient`. It may be used after a fork and be pickled: the
-    other process opens the store anew, and is another instance unless the name is fixed. Use `with`, or `close`.
+    The first call opens the store. May be used after a fork and be pickled: the other process opens the store anew,
+    and is another instance unless the name is fixed. Use `with`, or `close`.
     """
 
     def __init__(
@@ -308,11 +308,11 @@ class BlockingFeeds(Closeable):
 
     @property
     def instance(self) -> str:
-        """The name under which changes are made; another one in the child of a fork."""
+        """The name under which changes are made; a new one in the child of a fork."""
         return self._instance.name
 
     def feed(self, name: str, **settings: Unpack[FeedSettings]) -> BlockingFeed:
-        """Open a feed in the order of publication, created when missing; see `Feeds.feed`."""
+        """Open a feed in the order of publication, created if missing; see `Feeds.feed`."""
         return BlockingFeed(self, self._call(lambda feeds: feeds.feed(name, **settings)).feed)
 
     def sorted(self, name: str, **settings: Unpack[FeedSettings]) -> BlockingSortedFeed:
@@ -329,7 +329,7 @@ class BlockingFeeds(Closeable):
         return BlockingQueueEvents(self, target)
 
     def create(self, name: str, type: FeedType = "feed", **settings: Unpack[FeedSettings]) -> FeedConfig:
-        """Create a feed; raises `Refused` (`feed_exists`) when one of this name exists."""
+        """Create a feed; raises `Refused` (`feed_exists`) if it exists."""
         return self._call(lambda feeds: feeds.create(name, type, **settings))
 
     def configure(self, name: str, *, version: int | None = None, **settings: Unpack[FeedSettings]) -> FeedConfig:
@@ -337,11 +337,11 @@ class BlockingFeeds(Closeable):
         return self._call(lambda feeds: feeds.configure(name, version=version, **settings))
 
     def delete(self, name: str) -> None:
-        """Delete a feed with all that is in it; its subscriptions end. Raises `Refused` when there is none."""
+        """Delete a feed with its items; its subscriptions end. Raises `Refused` if it does not exist."""
         return self._call(lambda feeds: feeds.delete(name))
 
     def describe(self, name: str) -> FeedState | None:
-        """Configuration and state of a feed; None when there is none of this name."""
+        """Configuration and state of a feed; None if it does not exist."""
         return self._call(lambda feeds: feeds.describe(name))
 
     def list(self) -> list[FeedListing]:

@@ -12,18 +12,17 @@ _BARE = ("retracted", "deleted")
 class Change:
     """One change of a feed.
 
-    `event` is `present` (an existing item), `live` (all existing items have come), `published`, `edited`,
-    `retracted`, `moved`, `configured`, `created`, `deleted`, `gap` (too far behind, or the store lost something: forget
-    what you know, all items follow) or `heartbeat` (no change for a while); from a job queue, the name of the journal's
-    event.
+    `event` is `present` (an existing item), `live` (all existing items have come), `published`, `edited`, `retracted`,
+    `moved`, `configured`, `created`, `deleted`, `gap` (changes were lost: drop your state, all items follow) or
+    `heartbeat` (no change for a while); from a job queue, the name of the journal's event.
 
     `id` is that of the item, in a directory the name of a feed, from a job queue the id of a job. `position` is where
     an item of a sorted feed was put. `reason` is why the store evicted an item: `count` or `age`; from a job queue it
     is the journal's. `instance` made the change, at `at_ms` by the store's clock (of a `present` item, its last
-    write). `seq` is its number in the log. Both are 0 for changes that are in no log.
+    write). `seq` is its number in the log. Both are 0 for changes that are not in a log.
 
-    `cursor` is the text to resume behind this change: `feed.subscribe(cursor=change.cursor)`. It is None while the
-    existing items come: a subscription that stops then starts over.
+    `cursor` is the text to resume after this change: `feed.subscribe(cursor=change.cursor)`. It is None while the
+    existing items come: a subscription that stops there starts over.
 
     Subscribers of one process share these objects: do not change them.
     """
@@ -65,7 +64,7 @@ class Change:
         self.event = event
         self.id = id
         self.raw = raw
-        """The item as the store keeps it; None when the change has none."""
+        """The item as the store keeps it; None if the change has none."""
         self.position = position
         self.reason = reason
         self.instance = instance
@@ -78,9 +77,9 @@ class Change:
 
     @property
     def item(self) -> Any:
-        """The item, decoded on first use; None when the change has none.
+        """The item, decoded on first use; None if the change has none.
 
-        Raises `Refused` (`bad_payload`) when it is not of the subscription's type; `raw` has its bytes, and the
+        Raises `Refused` (`bad_payload`) if it is not of the subscription's type; `raw` has its bytes, and the
         subscription goes on.
         """
         if self._item is _UNREAD:

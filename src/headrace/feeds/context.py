@@ -1,4 +1,4 @@
-"""The context of a tenant's feeds: the store, the instance that makes changes, the codec; and reading all items."""
+"""The context of a tenant's feeds: the store, the instance name, the codec, and a snapshot of all items."""
 
 import os
 import socket
@@ -37,8 +37,8 @@ def context_of(client: Client, instance: str) -> FeedContext:
 
 
 class Instance:
-    """The name under which changes are made: a fixed one, or one drawn in every process, so that the child of a fork
-    has another."""
+    """The name under which changes are made: fixed, or drawn in every process, so that the child of a fork has its
+    own."""
 
     def __init__(self, fixed: str | None = None) -> None:
         if fixed is not None:
@@ -58,7 +58,7 @@ class Instance:
 
 
 def instance_name(fixed: str | None = None) -> str:
-    """The fixed name when there is one, else a unique one: host, process, random characters."""
+    """The fixed name, if any, else a unique name: host, process, random characters."""
     if fixed is not None:
         check_instance(fixed)
         return fixed
@@ -67,8 +67,8 @@ def instance_name(fixed: str | None = None) -> str:
 
 
 async def snapshot(store: Store, feed: FeedName) -> ItemsSnapshot:
-    """All items at one instant. Read page by page, which blocks no writer; a feed that changes meanwhile every time is
-    read in one step in the end."""
+    """All items at one instant. Read page by page, which blocks no writer; if the feed changes during every try, read
+    in one step at last."""
     for _ in range(SNAPSHOT_TRIES):
         page = await store.items.list(feed)
         rows, as_of = [*page.rows], page.as_of

@@ -30,7 +30,7 @@ class AnyFeed:
         return [item.id for item in (await self._all()).rows]
 
     async def item(self, id: str, *, type: Any = Any) -> Any:
-        """The item of an id, read as `type`; None when there is no such item."""
+        """The item with this id, decoded as `type`; None if it does not exist."""
         [found] = await self._context.store.items.find(self.feed, [id])
         return None if found is None else self._context.codec.decode(found.item, type)
 
@@ -40,19 +40,19 @@ class AnyFeed:
         return {item.id: decode(item.item, type) for item in (await self._all()).rows}
 
     async def has(self, id: str) -> bool:
-        """Whether there is an item of this id."""
+        """Whether an item has this id."""
         [found] = await self._context.store.items.find(self.feed, [id])
         return found is not None
 
     async def count(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         state = await self._state()
         if state.config.items_keep_ms and await self._context.store.feeds.sweep(self.feed):
-            state = await self._state()  # items over their age do not count
+            state = await self._state()  # expired items do not count
         return state.items
 
     async def total(self) -> int:
-        """How many items were published and edited, ever."""
+        """The number of publications and edits since the feed was created."""
         return (await self._state()).total
 
     async def config(self) -> FeedConfig:
@@ -60,7 +60,7 @@ class AnyFeed:
         return (await self._state()).config
 
     async def retract(self, id: str) -> bool:
-        """Take an item out; False when there is no such item."""
+        """Remove an item; False if it does not exist."""
         [answer] = await self._context.store.items.retract(self.feed, [id], instance=self._context.instance)
         return answer.status == "retracted"
 
@@ -86,10 +86,10 @@ def unknown_feed(feed: FeedName) -> Refused:
 
 
 class FollowedFeed(AnyFeed):
-    """A feed whose changes are kept, so that it can be subscribed to."""
+    """A feed with a log of changes, so that programs can subscribe to it."""
 
     async def edit(self, id: str, item: object) -> None:
-        """Replace an item; raises `Refused` (`unknown_item`) when there is none of this id."""
+        """Replace an item; raises `Refused` (`unknown_item`) if no item has this id."""
         publication = Publication(self._context.codec.encode(item), id, edit=True)
         await publish(self._context, self.feed, publication)
 
@@ -99,8 +99,7 @@ class FollowedFeed(AnyFeed):
         """The items, then each change: `async for change in feed.subscribe():`; see `Subscription`.
 
         With the `cursor` of an earlier change, only the changes since. `own=False` leaves out changes by this instance.
-        `heartbeat` ("15s") yields a change of that event whenever there was none for so long. Items are read as
-        `type`.
+        `heartbeat` ("15s") yields a `heartbeat` after this long without a change. Items are decoded as `type`.
         """
         context = self._context
         excluded = None if own else context.instance
@@ -119,14 +118,14 @@ class Feed(FollowedFeed):
     """Items in the order of their publication. Beyond `items_max` and `items_keep_ms` the oldest are evicted."""
 
     async def publish(self, item: object, *, id: str | None = None) -> str:
-        """Publish an item and return its id, a fresh one when none is given. A known id is edited, and goes last."""
+        """Publish an item and return its id, a fresh one by default. A known id is edited, and goes last."""
         return await publish(self._context, self.feed, self._publication(item, id))
 
     async def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
         """Publish any number of items in their order, in as few calls as possible, and return their ids.
 
-        When the store stops answering, `OutcomeUnknown` has the ids that were published as `known` and those in doubt
-        as `unknown`; it is safe to publish these again under their ids.
+        If the store stops answering, `OutcomeUnknown` has the published ids as `known` and the others in doubt as
+        `unknown`; it is safe to publish the latter again under their ids.
         """
         pairs = with_ids(items, ids)
         return await publish_many(self._context, self.feed, (self._publication(item, id) for item, id in pairs))
@@ -136,7 +135,7 @@ class Feed(FollowedFeed):
 
 
 def with_ids(items: Iterable[object], ids: Sequence[str] | None) -> list[tuple[object, str | None]]:
-    """Each item with its id; None where one is to be drawn."""
+    """Each item with its id; None if the store draws it."""
     listed = list(items)
     if ids is None:
         return [(item, None) for item in listed]

@@ -49,7 +49,7 @@ class FeedSettings(TypedDict, total=False):
 class Feeds:
     """Opens the feeds of a tenant on an open store. Belongs to the store's event loop; it does not close the store.
 
-    `instance` names the maker of changes and is written with each; the default is host, process and random characters.
+    `instance` is written with each change; the default is host, process and random characters.
     Items are written with `codec`, by default as JSON.
     """
 
@@ -85,10 +85,10 @@ class Feeds:
         return self._context.instance
 
     async def feed(self, name: str, **settings: Unpack[FeedSettings]) -> Feed:
-        """Open a feed in the order of publication; it is created when it is missing.
+        """Open a feed in the order of publication, created if missing.
 
-        Different settings of an existing one are changed. Raises `Refused` (`wrong_type`) when there is a sorted
-        feed or a plain queue of this name.
+        The settings are applied to an existing feed. Raises `Refused` (`wrong_type`) if the name belongs to a
+        sorted feed or an item queue.
         """
         return Feed(self._context, await self._open(name, "feed", settings))
 
@@ -106,25 +106,25 @@ class Feeds:
         return QueueEvents(self._context.store, target)
 
     async def create(self, name: str, type: FeedType = "feed", **settings: Unpack[FeedSettings]) -> FeedConfig:
-        """Create a feed; raises `Refused` (`feed_exists`) when one of this name exists."""
+        """Create a feed; raises `Refused` (`feed_exists`) if it exists."""
         store, instance = self._context.store, self._context.instance
         return await store.feeds.create(self._context.name(name), type, _set(settings), instance=instance)
 
     async def configure(self, name: str, *, version: int | None = None, **settings: Unpack[FeedSettings]) -> FeedConfig:
         """Change settings and return the new configuration.
 
-        With `version`, `Refused` (`version_changed`) is raised when the feed was changed since.
+        With `version`, raises `Refused` (`version_changed`) if the feed was changed since.
         """
         store, instance = self._context.store, self._context.instance
         feed = self._context.name(name)
         return await store.feeds.configure(feed, _set(settings), instance=instance, version=version)
 
     async def delete(self, name: str) -> None:
-        """Delete a feed with all that is in it; its subscriptions end. Raises `Refused` when there is none."""
+        """Delete a feed with its items; its subscriptions end. Raises `Refused` if it does not exist."""
         await self._context.store.feeds.delete(self._context.name(name), instance=self._context.instance)
 
     async def describe(self, name: str) -> FeedState | None:
-        """Configuration and state of a feed; None when there is none of this name."""
+        """Configuration and state of a feed; None if it does not exist."""
         return await self._context.store.feeds.describe(self._context.name(name))
 
     async def list(self) -> list[FeedListing]:

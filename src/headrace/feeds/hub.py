@@ -19,26 +19,26 @@ from headrace.stores.shared.singleflight import SingleFlight, retrieve_error
 
 
 class DecodedPage:
-    """Decodes its changes once per codec and type, for the first subscriber that needs them."""
+    """Decodes its changes once per codec and type, when a subscriber first needs them."""
 
     def __init__(self, decode: Callable[[Codec, Any], list[Change]]) -> None:
         self._decode = decode
         self._decoded: dict[tuple[Codec, Any], list[Change]] = {}
 
     def changes(self, codec: Codec, type: Any) -> list[Change]:
-        """All of them; shared, so do not change them."""
+        """All changes; shared, so do not modify them."""
         key = codec, type
         try:
             decoded = self._decoded.get(key)
             if decoded is None:
                 decoded = self._decoded[key] = self._decode(codec, type)
-        except TypeError:  # a codec or a type that cannot be a key
+        except TypeError:  # the codec or type is unhashable
             return self._decode(codec, type)
         return decoded
 
 
 class LogPage(DecodedPage):
-    """Changes of a log without a gap, from behind `after` up to `end`."""
+    """Changes of a log without a gap, after `after` up to `end`."""
 
     def __init__(self, feed: FeedName, after: FeedCursor, rows: list[Changed], end: FeedCursor) -> None:
         super().__init__(lambda codec, type: [of_log(feed, end.birth, row, codec, type) for row in rows])
@@ -52,7 +52,7 @@ class LogPage(DecodedPage):
         return sum(row.size for row in self.rows)
 
     def follows(self, cursor: FeedCursor) -> bool:
-        """Whether a reader at `cursor`, somewhere in this page, has read the same changes before it."""
+        """Whether the reader of `cursor`, which is in this page, has read the same changes up to it."""
         index = cursor.seq - self.after.seq
         epoch = self.rows[index - 1].epoch if index else self.after.epoch
         return cursor.epoch == epoch or cursor.seq == 0  # nothing comes before the first change
@@ -90,7 +90,7 @@ class ChangeWindow:
             self._bytes -= oldest.size
 
     def page_behind(self, cursor: FeedCursor) -> LogPage | None:
-        """The page with the change behind a cursor, if its reader has read the same changes before it."""
+        """The page with the change after a cursor, if its reader has read the same changes up to it."""
         at = bisect_right(self._starts, cursor.seq) - 1
         if at < 0:
             return None
@@ -125,8 +125,8 @@ def _forget_dropped(loop: asyncio.AbstractEventLoop) -> None:
 class Hub:
     """Follows the log of a feed for all subscribers of an event loop, each of which keeps its own position.
 
-    It reads on from the position of the first subscriber that has reached the end. Its window has the latest changes; a
-    subscriber further behind, or elsewhere, reads by itself. So a slow one delays no other, and nothing grows.
+    It starts at the position of the first subscriber that has reached the end. Its window has the latest changes; a
+    subscriber further behind, or elsewhere, reads by itself. So a slow subscriber delays no other, and no buffer grows.
     """
 
     def __init__(self, store: Store, feed: FeedName, key: Key) -> None:
@@ -134,7 +134,7 @@ class Hub:
         self.end: FeedCursor | None = None
         """The position up to which it has read; None while it does not read."""
         self.lost: tuple[FeedCursor, Literal["gap", "gone"]] | None = None
-        """The position where it could not go on, and why."""
+        """The position where it could not continue, and the reason."""
         self.is_over = False
         self.error: Exception | None = None
         """The unexpected error that ended it."""
@@ -156,19 +156,20 @@ class Hub:
         return not self.is_over and self.loop is asyncio.get_running_loop()
 
     def page_behind(self, cursor: FeedCursor) -> LogPage | None:
-        """The page with the change behind a cursor, if it was read lately."""
+        """The page with the change after a cursor, if it was read lately."""
         return self._window.page_behind(cursor)
 
     def follow(self, cursor: FeedCursor) -> None:
-        """Read on from `cursor`, where the log ended a moment ago, unless it reads already."""
+        """Start to read at `cursor`, where the log ended a moment ago, unless it is reading."""
         if self.end is None:
             self.end = cursor
-            # In a context of its own: it lives on, and is not part of the first request.
+            # In its own context: it outlives the first request.
             self._reader = self.loop.create_task(self._read(), name="headrace-feed", context=contextvars.Context())
 
     def waiter(self) -> "asyncio.Future[None]":
-        """A future, done when the hub has read something or cannot go on. Pass it to `forget` when no longer needed."""
-        # Not an event: its cost would be paid by each of a thousand subscribers.
+        """A future, done when the hub has read something or cannot continue. Pass it to `forget` when no longer
+        needed."""
+        # Not an asyncio.Event: a thousand subscribers would each pay for it.
         waiter = self.loop.create_future()
         self._waiters[waiter] = None
         return waiter
@@ -182,11 +183,11 @@ class Hub:
         return await self._presents.run()
 
     async def birth(self) -> FeedCursor:
-        """The cursor before the first change of a feed, as soon as there is one."""
+        """The cursor before the first change of a feed; waits until the feed exists."""
         return await self._births.run()
 
     async def deletion(self, birth: str) -> Changed | None:
-        """The change by which the feed with this birth was deleted, if the tenant's directory still has it."""
+        """The deletion of the feed with this birth, if the tenant's directory still has it."""
         if self._deletion is None or self._deletion[0] != birth:
             task = self.loop.create_task(retry_forever(lambda: deletion_of(self._store, self._feed, birth)))
             task.add_done_callback(retrieve_error)
@@ -230,8 +231,8 @@ class Hub:
                     if has_changes or not woken:
                         backoff.reset()
                     else:
-                        await backoff.pause()  # woken without a change: never a busy loop
-            self._end()  # all subscribers were dropped without being closed
+                        await backoff.pause()  # woken without a change: avoid a busy loop
+            self._end()  # all subscribers were garbage-collected without being closed
         except Exception as error:  # noqa: BLE001 - raised by the subscribers
             self.error = error
             self._end()
@@ -267,7 +268,7 @@ class Hub:
                 waiter.set_result(None)
 
     async def _sweep_if_due(self) -> None:
-        """Evict items over their age, once in a while."""
+        """Evict expired items, once in a while."""
         if self._feed.is_directory or self.loop.time() < self._swept_at + FEED_LOOK_MS / 1_000:
             return
         self._swept_at = self.loop.time()
@@ -287,7 +288,7 @@ class Hub:
 
 
 async def deletion_of(store: Store, feed: FeedName, birth: str) -> Changed | None:
-    """The change by which a feed was deleted, from the log of its directory; None when it is no longer kept."""
+    """The deletion of a feed, from the log of its directory; None if it is no longer kept."""
     created_at_ms, _, created_seq = birth.partition(".")
     after: FeedCursor | None = None
     while True:

@@ -1,4 +1,4 @@
-"""A plain queue hands each item to exactly one consumer, first in, first out."""
+"""An item queue hands each item to exactly one consumer, first in, first out."""
 
 import asyncio
 import contextvars
@@ -20,7 +20,7 @@ _CONSUMERS: dict[Key, "ItemConsumer"] = {}
 
 
 def consumer_of(store: Store, feed: FeedName, instance: str) -> "ItemConsumer":
-    """The consumer of a plain queue on the running event loop."""
+    """The consumer of an item queue on the running event loop."""
     key = asyncio.get_running_loop(), id(store), feed
     if key not in _CONSUMERS:
         for other in [other for other in list(_CONSUMERS) if other[0].is_closed()]:
@@ -30,10 +30,9 @@ def consumer_of(store: Store, feed: FeedName, instance: str) -> "ItemConsumer":
 
 
 class ItemConsumer:
-    """Takes items from the store for all waiting calls of `get` at once, and serves them in their order.
+    """Takes items from the store for all waiting calls of `get` at once, and serves the calls in order.
 
-    An item that was taken for a cancelled call goes to the next one; without one it goes back to the front of the
-    queue, under its id.
+    The item of a cancelled call goes to the next call, or else back to the front of the queue under its id.
     """
 
     def __init__(self, store: Store, feed: FeedName, instance: str, key: Key) -> None:
@@ -43,18 +42,18 @@ class ItemConsumer:
         self._key = key
         self._waiters: deque[asyncio.Future[Item]] = deque()
         self._spare: deque[Item] = deque()
-        """Taken from the store, and not handed out."""
+        """Items taken from the store and not yet returned."""
         self._task: asyncio.Task[None] | None = None
         self._sleep_task: asyncio.Task[bool] | None = None
         self._is_calling = False
-        """Whether a call to the store is under way, so that items may be on their way."""
+        """Whether a call to the store is in flight, and may bring items."""
         self._checks: list[asyncio.Future[None]] = []
         """Futures, done after the next call to the store."""
         self._error: HeadraceError | None = None
         """The error of the last call to the store, if it failed."""
 
     async def get(self, timeout_s: float | None) -> Item | None:
-        """The next item, as soon as there is one; None after the time-out and a last check of the store."""
+        """The next item; waits until there is one. None after the time-out and a last check of the store."""
         waiter: asyncio.Future[Item] = self._key[0].create_future()
         self._waiters.append(waiter)
         self._start()
@@ -70,7 +69,7 @@ class ItemConsumer:
             return waiter.result()
         self._drop_waiter(waiter)
         if self._error is not None:
-            raise TimeoutError(f"the store could not be asked in time: {self._error}") from self._error
+            raise TimeoutError(f"the store did not answer in time: {self._error}") from self._error
         return None
 
     def give_back(self, item: Item) -> None:
@@ -79,7 +78,7 @@ class ItemConsumer:
         self._start()
 
     async def settled(self) -> None:
-        """Wait until items that nobody waits for are back in the store; call it before closing the store."""
+        """Wait until unclaimed items are back in the store; call it before closing the store."""
         while self._task is not None and (self._spare or self._is_calling):
             await asyncio.wait([self._task], timeout=0.01)
 
@@ -104,7 +103,7 @@ class ItemConsumer:
 
     def _start(self) -> None:
         if self._task is None:
-            # In a context of its own: it is not part of the first request.
+            # In its own context: it outlives the first request.
             self._task = self._key[0].create_task(self._serve(), context=contextvars.Context())
 
     async def _serve(self) -> None:
@@ -154,7 +153,7 @@ class ItemConsumer:
         return len(self._waiters)
 
     async def _take(self) -> bool:
-        """Take an item for each waiter; whether there were enough."""
+        """Take an item for each waiter; returns whether there were enough."""
         wanted = min(len(self._waiters), BATCH_MAX)
         try:
             taken = await self._store.items.take(self._feed, wanted)
@@ -166,7 +165,7 @@ class ItemConsumer:
         return len(taken) == wanted
 
     async def _put_back(self) -> bool:
-        """Put spare items back to the front, the last first; whether all are back."""
+        """Put spare items back to the front, the last first; returns whether all are back."""
         back = [Publication(item.item, item.id, FIRST) for item in reversed(self._spare)][:BATCH_MAX]
         try:
             answers = await self._store.items.publish(self._feed, back, instance=self._instance)
@@ -197,8 +196,8 @@ class ItemConsumer:
 class ItemQueue(AnyFeed):
     """First in, first out; every item goes to exactly one call of `get`.
 
-    There are no leases: an item is out of the queue once it was got, and lost if the program then crashes. Work that
-    must be done belongs into a job queue.
+    There are no leases: an item that `get` returned is lost if the program crashes. Use a job queue for work that must
+    be done.
     """
 
     async def put(self, item: object, *, high: bool = False) -> str:
@@ -212,29 +211,29 @@ class ItemQueue(AnyFeed):
         return await publish_many(self._context, self.feed, (self._publication(item, position) for item in items))
 
     async def get(self, timeout: Duration | None = None, *, type: Any = Any) -> Any:  # noqa: ASYNC109 - it says more
-        """Take the next item out, read as `type`; waits for one.
+        """Take the next item, decoded as `type`; waits until there is one.
 
-        `timeout` ("30s", or seconds) bounds the wait: then TimeoutError is raised. 0 looks once. Without it the wait
-        has no end. A cancelled call leaves the item to the next one. Raises `Refused` when the queue is deleted,
-        and `OutcomeUnknown` when an item may have been taken and the answer got lost.
+        `timeout` ("30s", or seconds) bounds the wait and raises TimeoutError; 0 checks once; by default the wait has no
+        end. A cancelled call leaves its item to the next one. Raises `Refused` if the queue is deleted, and
+        `OutcomeUnknown` if the reply was lost and an item may have been taken.
         """
         return self._context.codec.decode((await self.take(timeout)).item, type)
 
     async def take(self, timeout: Duration | None = None) -> Item:  # noqa: ASYNC109 - likewise
-        """`get` for the item as the store keeps it, with its id."""
+        """Like `get`, but returns the stored item with its id."""
         timeout_s = None if timeout is None else duration_ms("timeout", timeout) / 1_000
         found = await self._consumer.get(timeout_s)
         if found is None:
-            raise TimeoutError(f"nothing came into {str(self.feed)!r} in time; wait longer, or ask again later")
+            raise TimeoutError(f"no item came into {str(self.feed)!r} in time; wait longer, or try again later")
         return found
 
     async def give_back(self, item: Item) -> None:
-        """Put an item that was taken back to where it was, first in line; a waiting call may get it at once."""
+        """Put a taken item back to the front; a waiting call may get it at once."""
         self._consumer.give_back(item)
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until items taken for cancelled calls are back; call it before closing the store."""
+        """Wait until the items of cancelled calls are back; call it before closing the store."""
         await self._consumer.settled()
 
     @property

@@ -12,7 +12,7 @@ from headrace.model.validate import cut
 
 
 async def publish(context: FeedContext, feed: FeedName, publication: Publication) -> str:
-    """Publish one item and return its id; raises `Refused` when the store does not accept it."""
+    """Publish one item and return its id; raises `Refused` if the store does not accept it."""
     [answer] = await context.store.items.publish(feed, [publication], instance=context.instance)
     if not answer.ok or answer.id is None:
         raise refusal(feed, publication, answer)
@@ -22,8 +22,8 @@ async def publish(context: FeedContext, feed: FeedName, publication: Publication
 async def publish_many(context: FeedContext, feed: FeedName, publications: Iterable[Publication]) -> list[str]:
     """Publish items in their order and return their ids.
 
-    Raises `Refused` at the first one that the store does not accept, and `OutcomeUnknown`, with the ids that are
-    `known` to be published, when the store stops answering.
+    Raises `Refused` at the first item that the store does not accept. If the store stops answering, raises
+    `OutcomeUnknown` with the published ids in `known`.
     """
     ids: list[str] = []
     for batch in batches(publications):
@@ -45,7 +45,7 @@ async def publish_many(context: FeedContext, feed: FeedName, publications: Itera
 
 
 def batches(publications: Iterable[Publication]) -> Iterator[Sequence[Publication]]:
-    """The publications in batches of at most what one call takes."""
+    """The publications in batches of at most one call's size."""
     batch: list[Publication] = []
     size = 0
     for each in publications:

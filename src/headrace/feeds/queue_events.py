@@ -21,7 +21,7 @@ from headrace.stores.contract.store import Store
 
 _CURSOR = re.compile(r"\d{1,15}\.\d{1,18}(-\d{1,15}\.\d{1,18})*", re.ASCII)
 _HIDDEN = ("event", "payload")
-"""Columns that are not in a change's item: it has the event itself, and watching a queue shows no payloads."""
+"""Columns left out of a change's item: the change has the event itself, and subscribers see no payloads."""
 
 
 class QueueCheckpoint(Struct, frozen=True, gc=False):
@@ -32,11 +32,11 @@ class QueueCheckpoint(Struct, frozen=True, gc=False):
 
 
 NewEvents = tuple[QueueCheckpoint | None, Sequence[Event]]
-"""Where to start over, when the journal no longer has the next event; and the new events."""
+"""The offset to start over at, if the journal no longer has the next event, and the new events."""
 
 
 class QueueEvents:
-    """The events of the jobs of a queue, to subscribe to. Only the queue itself writes them."""
+    """The events of a queue's jobs as a read-only feed."""
 
     def __init__(self, store: Store, queue: Queue) -> None:
         self.queue = queue
@@ -45,13 +45,12 @@ class QueueEvents:
     def subscribe(
         self, *, cursor: str | None = None, beginning: bool = False, heartbeat: Duration | None = None
     ) -> "QueueSubscription":
-        """The events from now on, or, with `beginning`, first those that the journal still has.
+        """The events from now on, or with `beginning` from the oldest one in the journal.
 
         `live` comes first, with the cursor of the start; then a change for every event: `event` is its name in the
-        journal, `id` the job's, `item` the other columns, `instance` the worker. With the `cursor` of an
-        earlier change, only the events since. `gap` says that the journal no longer has the next events; all that it
-        has follow. Of a line that cannot be read in full comes what can be, with its `flaw`; the event is `unreadable`
-        when nothing can.
+        journal, `id` the job's, `item` the other columns, `instance` the worker. With the `cursor` of an earlier
+        change, only the events since. After `gap` the journal no longer had the next events; all that it has follow. A
+        damaged line yields its readable fields and its `flaw`; the event is `unreadable` if nothing can be read.
         """
         return QueueSubscription(self._store, self.queue, cursor, beginning=beginning, heartbeat=heartbeat)
 
@@ -60,9 +59,9 @@ class QueueEvents:
 
 
 class QueueSubscription(ChangeStream):
-    """Follows the journals of all shards of a queue: in order within a shard, by time between them.
+    """Follows the journals of all shards of a queue: in order within a shard, by time between shards.
 
-    The journal gives no signals, so it is polled: often while it is busy, once a second while it is not.
+    The journal sends no signals, so it is polled: often while it is busy, else once a second.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class QueueSubscription(ChangeStream):
         return changes
 
     async def _start(self, shard: Shard) -> QueueCheckpoint:
-        """The end of a shard's journal, or what comes before its oldest event."""
+        """The offset at the end of a shard's journal, or before its oldest event."""
         if self._beginning:
             return await self._oldest(shard)
         bounds = await retry_forever(lambda: self._store.journal.bounds(shard))
@@ -128,11 +127,11 @@ class QueueSubscription(ChangeStream):
         return found[0].epoch if found else otherwise
 
     async def _read_new(self, shard: Shard, checkpoint: QueueCheckpoint) -> NewEvents:
-        """The events behind a checkpoint."""
+        """The events after a checkpoint."""
         bounds = await retry_forever(lambda: self._store.journal.bounds(shard))
         if bounds.last_seq == checkpoint.seq and checkpoint.epoch == bounds.epoch:
             return None, ()
-        # Read the last event again: its epoch shows that what follows belongs to the same journal.
+        # Read the last event again: its epoch proves that the journal is still the same.
         before_seq = max(checkpoint.seq - 1, 0)
         entries = await retry_forever(
             lambda: self._store.journal.read(shard, before_seq, max(bounds.last_seq, before_seq))

@@ -1,4 +1,4 @@
-"""A sorted feed keeps items where they were put, until they are moved."""
+"""A sorted feed keeps items in the order that its callers choose."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,11 +23,11 @@ class SortedFeed(FollowedFeed):
         return await self._put(item, id, FIRST)
 
     async def before(self, other: str, item: object, *, id: str | None = None) -> str:
-        """Put an item before the one with the id `other`; raises `Refused` (`unknown_neighbour`) without that one."""
+        """Put an item before the item `other`; raises `Refused` (`unknown_neighbour`) if `other` does not exist."""
         return await self._put(item, id, ItemPosition("before", other))
 
     async def after(self, other: str, item: object, *, id: str | None = None) -> str:
-        """Put an item behind the one with the id `other`; raises `Refused` (`unknown_neighbour`) without that one."""
+        """Put an item after the item `other`; raises `Refused` (`unknown_neighbour`) if `other` does not exist."""
         return await self._put(item, id, ItemPosition("after", other))
 
     async def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
@@ -39,9 +39,9 @@ class SortedFeed(FollowedFeed):
     async def move(
         self, id: str, *, before: str | None = None, after: str | None = None, first: bool = False, last: bool = False
     ) -> bool:
-        """Move an item to one position; False when it stands there already, as it does next to itself.
+        """Move an item to a position; False if it is there already, as next to itself.
 
-        Raises `Refused`: `unknown_item`, or `unknown_neighbour` when the other item is missing.
+        Raises `Refused`: `unknown_item`, or `unknown_neighbour` if the other item does not exist.
         """
         position = _position(before, after, first, last)
         store, instance = self._context.store, self._context.instance

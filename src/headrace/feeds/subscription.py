@@ -1,4 +1,4 @@
-"""Subscribes to a feed: its items, then each change, or the changes behind a cursor."""
+"""Subscribes to a feed: its items, then each change, or the changes after a cursor."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ T = TypeVar("T")
 class ChangeStream(ABC):
     """Changes in order: `async for change in stream`, by one task at a time.
 
-    A cancelled wait misses nothing: the next call gets the change that would have come. Close it (`async with`, or
+    A cancelled wait loses nothing: the next call returns the change. Close it (`async with`, or
     `aclose`) when done; a dropped one is cleaned up after a while.
     """
 
@@ -46,7 +46,7 @@ class ChangeStream(ABC):
 
     @property
     def cursor(self) -> str | None:
-        """The text to resume behind the last change that was handed out; None while the first items come."""
+        """The text to resume after the last returned change; None while the first items come."""
         return self._cursor
 
     def __aiter__(self) -> Self:
@@ -73,8 +73,8 @@ class ChangeStream(ABC):
         return change
 
     async def batch(self) -> list[Change]:
-        """The buffered changes, at least one and at most 1,000; waits for the first. Empty at the end of a
-        deleted feed, where `async for` would end."""
+        """The buffered changes, at least one and at most 1,000; waits for the first. Empty at the end of a deleted
+        feed."""
         try:
             changes = [await anext(self)]
         except StopAsyncIteration:
@@ -101,11 +101,11 @@ class ChangeStream(ABC):
         await self.aclose()
 
     def move_to(self, store: Store) -> None:
-        """Go on from the same position, on the running event loop and its store."""
+        """Continue at the same position, on the running event loop and its store."""
         self._store = store
 
     async def _shared(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of a call to the store. When the wait is cancelled, as by a heartbeat, the call goes on, and the
+        """The result of a call to the store. If the wait is cancelled, as by a heartbeat, the call continues, and the
         next wait with the same key joins it."""
         loop = asyncio.get_running_loop()
         if self._call is None or self._call[0] != key or self._call[1].get_loop() is not loop:
@@ -126,7 +126,7 @@ class ChangeStream(ABC):
 
     @abstractmethod
     async def _fill(self) -> None:
-        """Wait for changes and `_take` them; may return without any. When cancelled, it has changed nothing."""
+        """Wait for changes and `_take` them; may return without any. Changes nothing if cancelled."""
 
     def _was_closed(self) -> bool:
         """Whether the wait ended because another task closed this stream, and not by a cancel of this task."""
@@ -134,7 +134,7 @@ class ChangeStream(ABC):
         return self._is_over and task is not None and not task.cancelling()
 
     def _take_ready(self) -> bool:
-        """Take the next changes without waiting; whether there were any."""
+        """Take the next changes without waiting; returns whether there were any."""
         return False
 
     def _take(self, changes: Sequence[Change], index: int = 0) -> None:
@@ -151,7 +151,7 @@ class ChangeStream(ABC):
         return None
 
     async def _fill_before_heartbeat(self, heartbeat_s: float) -> bool:
-        """Wait for changes; False when it is time for a heartbeat."""
+        """Wait for changes; returns False if it is time for a heartbeat."""
         if self._last_change_at is None:
             self._last_change_at = asyncio.get_running_loop().time()
         try:
@@ -166,15 +166,15 @@ class Subscription(ChangeStream):
     """Yields the changes of a feed: in order, without a gap, nothing twice.
 
     Without a cursor the items come first: a `present` for each in order, then `live`. With the cursor of an earlier
-    change come the changes since. A subscriber too far behind, or of a store that lost something, gets `gap`, and then
-    the items. When the feed is deleted, `deleted` is the last change.
+    change come the changes since. A subscriber that is too far behind, or whose store lost changes, gets `gap` and then
+    the items. After a deletion, `deleted` is the last change.
 
         async with feed.subscribe(cursor=saved) as subscription:
             async for change in subscription:
                 ...
                 save(change.cursor)
 
-    Thousands on one event loop share one reader of the log. An outage of the store is waited for.
+    Thousands on one event loop share one reader of the log. Store outages are waited for.
     """
 
     def __init__(
@@ -193,10 +193,10 @@ class Subscription(ChangeStream):
         self._codec = codec
         self._type = type
         self._position = None if cursor is None else FeedCursor.parse(cursor)
-        """Behind the changes that were taken; None before the items were taken."""
+        """The cursor after the taken changes; None before the items were taken."""
         self._birth = None if self._position is None else self._position.birth
         self._is_at_end = False
-        """Whether the log ended at the position, so that the hub may read on from there."""
+        """Whether the log ended at the position, so that the hub may start there."""
         self._is_missing = False
         self._hub: Hub | None = None
 
@@ -206,7 +206,7 @@ class Subscription(ChangeStream):
 
     def move_to(self, store: Store) -> None:
         if store is not self._store:
-            self._hub = None  # it belongs to the event loop before
+            self._hub = None  # it belongs to the previous event loop
         super().move_to(store)
 
     def __repr__(self) -> str:
@@ -273,13 +273,13 @@ class Subscription(ChangeStream):
             self._position, self._birth, self._is_at_end = as_of, as_of.birth, True
 
     async def _catch_up(self, hub: Hub, position: FeedCursor) -> None:
-        """Go on at a position where the hub is not: it got lost here, is behind, has not begun, or is far ahead."""
+        """Continue at a position where the hub is not: it stopped here, is behind, has not started, or is far ahead."""
         if hub.lost is not None and hub.lost[0] == position:
             await self._start_over(hub, hub.lost[1])
         elif hub.end is None and self._is_at_end:
             hub.follow(position)
         elif hub.end is not None and self._is_at_end and _is_behind(hub.end, position):
-            self._is_at_end = False  # if the hub never gets here, the store has lost something: check again
+            self._is_at_end = False  # if the hub never gets here, the store lost changes: check again
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FEED_LOOK_MS / 1_000):
                     await self._wait_for_hub(hub)
@@ -299,12 +299,12 @@ class Subscription(ChangeStream):
             self._is_at_end = True
 
     def _take_page(self, page: LogPage) -> None:
-        assert self._position is not None  # the page is behind it
+        assert self._position is not None  # the position is after this page
         self._take(page.changes(self._codec, self._type), self._position.seq - page.after.seq)
         self._position, self._is_at_end = page.end, True
 
     async def _start_over(self, hub: Hub, status: str) -> None:
-        """Start over with the items, behind a gap of the log."""
+        """Start over with the items, after a gap of the log."""
         if status == "gone" and not self._feed.is_directory:
             await self._finish(hub)
             return

@@ -1,4 +1,4 @@
-"""Claims: a job handed to a worker, the lease that it holds, and the settlement that gives it back."""
+"""Claims: a job handed to a worker, its lease, and the settlement that ends the delivery."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ from headrace.model.validate import bounded_repr, check_batch, check_int, check_
 
 
 def token_of(nonce: str, fence: int) -> str:
-    """The token of a lease: the nonce, known to the claimer alone, and the fence, chosen by the store alone."""
+    """The token of a lease: the nonce, known only to the claimer, and the fence, chosen by the store."""
     return f"{nonce}.{fence}"
 
 
@@ -41,12 +41,12 @@ class Lease(Struct, frozen=True, gc=False):
     id: str
     token: str
     fence: int
-    """Only grows for an id: hand it to outside resources so that they can turn away an older delivery."""
+    """Only grows for an id: pass it to outside resources, so that they can refuse an older delivery."""
     expires_at_ms: int
 
 
 class Delivery(Struct, frozen=True, gc=False):
-    """What a store keeps beside an active record."""
+    """Kept by the store beside an active record."""
 
     fence: int
     nonce: str
@@ -57,12 +57,12 @@ class Delivery(Struct, frozen=True, gc=False):
 
     @property
     def token(self) -> str:
-        """The token that settles it."""
+        """The token needed to settle it."""
         return token_of(self.nonce, self.fence)
 
 
 class Facts(Struct, frozen=True, gc=False):
-    """What a worker knows about its delivery; sent with the settlement to spare the store a lookup for the journal."""
+    """A worker's knowledge of its delivery, sent with the settlement to save the store a lookup for the journal."""
 
     kind: str
     tag: str | None
@@ -77,7 +77,7 @@ class Facts(Struct, frozen=True, gc=False):
 
 
 class Settlement(Struct, frozen=True, gc=False):
-    """How one delivery ended. All of it is checked when it is built: outcome and facts go into the journal, where a
+    """How one delivery ended. Every field is checked at construction: outcome and facts go into the journal, where a
     value of another type would stop readers for ever."""
 
     lease: Lease
@@ -85,8 +85,7 @@ class Settlement(Struct, frozen=True, gc=False):
     facts: Facts
 
     def __post_init__(self) -> None:
-        # Every job passes here: one expression accepts nearly all settlements, only the others are checked member by
-        # member.
+        # Every job passes here: one expression accepts nearly all settlements, only others are checked field by field.
         facts, lease = self.facts, self.lease
         if not (
             type(self.outcome) in OUTCOMES
@@ -133,7 +132,7 @@ class OwnSettlement(Settlement, frozen=True, gc=False):
 def _check_lease(lease: object) -> None:
     # A lease built by hand may hold anything.
     if type(lease) is not Lease:
-        raise Refused("bad_lease", f"a Lease was wanted, as a claim holds it; found {bounded_repr(lease)}")
+        raise Refused("bad_lease", f"expected the Lease of a claim; found {bounded_repr(lease)}")
     check_queue(lease.queue)
     check_id(lease.id, lease.queue)
     check_text("token", lease.token, TOKEN_CHARS_MAX, 0)
@@ -155,7 +154,7 @@ def _check_facts(facts: object) -> None:
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """A job in the hands of a worker."""
+    """A job claimed by a worker."""
 
     lease: Lease
     record: Record
@@ -170,12 +169,12 @@ class Claim(Struct, frozen=True, gc=False):
         return Settlement(self.lease, outcome, self.facts(run_ms))
 
     def settle_own(self, outcome: Outcome, run_ms: int) -> Settlement:
-        """The same without validation, for the worker that received the claim and built the outcome."""
+        """The same without validation, for a worker with its own claim and outcome."""
         return OwnSettlement(self.lease, outcome, self.facts(run_ms))
 
     def facts(self, run_ms: int) -> Facts:
         """The facts that go with the settlement."""
-        # Without `max` and a property, each of which would cost a tenth of this; every job passes here.
+        # No `max` and no property, each of which would cost a tenth of this; every job passes here.
         record = self.record
         due_since_ms = enqueued_at_ms = record.enqueued_at_ms
         if record.run_at_ms > enqueued_at_ms:
@@ -200,8 +199,8 @@ class Claims(Struct, frozen=True, gc=False):
 
     items: list[Claim]
     next_at_ms: int | None
-    """When to claim again if no signal arrives: now while work is left, else at the next due time or lease end; None
-    when the queues are empty."""
+    """When to claim again if no signal arrives: now if work is left, else at the next due time or lease end; None if
+    the queues are empty."""
     now_ms: int
     """The store's clock at the answer, or the `now_ms` of the call: wait for `next_at_ms - now_ms`, whatever the
     caller's own clock shows."""
@@ -230,7 +229,7 @@ class ClaimRequest(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def check_leases(leases: Sequence[object]) -> None:
-    """Refuse a batch that is too large or holds something that is no lease."""
+    """Refuse a batch that is too large or holds a value other than a lease."""
     check_batch("leases", len(leases), BATCH_MAX)
     for lease in leases:
         _check_lease(lease)
@@ -240,13 +239,13 @@ _SETTLEMENTS = frozenset((OwnSettlement, Settlement))
 
 
 def check_settlements(settlements: Sequence[object]) -> None:
-    """Refuse a batch that is too large or holds something that is no settlement."""
+    """Refuse a batch that is too large or holds a value other than a settlement."""
     check_batch("settlements", len(settlements), BATCH_MAX)
     for each in settlements:
         if type(each) not in _SETTLEMENTS:
-            raise Refused("bad_settlement", f"{bounded_repr(each)} is no settlement; build it with Claim.settle")
+            raise Refused("bad_settlement", f"{bounded_repr(each)} is not a settlement; build it with Claim.settle")
 
 
 def check_lease_ms(lease_ms: object) -> None:
-    """Refuse a lease of no or negative length, or of more than a year."""
+    """Refuse a lease of zero or negative length, or of more than a year."""
     check_int("lease_ms", lease_ms, LEASE_MS_MIN, DURATION_MS_MAX)

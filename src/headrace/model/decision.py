@@ -23,7 +23,7 @@ class Requeue(Struct, frozen=True, gc=False):
 
 
 class Finish(Struct, frozen=True, gc=False):
-    """The job is over, done or cancelled."""
+    """The job has ended, done or cancelled."""
 
     record: Record
     event: Literal["done", "cancelled"]
@@ -67,7 +67,7 @@ def decide(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueCo
 
 
 def decide_stall(record: Record, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Decision:
-    """What follows an expired lease: the job is due again at once, or over."""
+    """What follows an expired lease: the job is due again at once, or has ended."""
     stalled = replace(record, stalls=record.stalls + 1, error=STALLED, failed_at_ms=now_ms)
     if cancel_asked:
         return Finish(stalled, "cancelled")

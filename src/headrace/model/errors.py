@@ -1,16 +1,16 @@
-"""The errors that callers may meet.
+"""The errors of Headrace.
 
     HeadraceError
     ├── Refused             the input or the state forbids it; nothing was changed, a repetition will not help
     ├── StoreUnavailable    the store could not be reached; nothing was changed, a repetition may help
-    ├── OutcomeUnknown      the answer of the store got lost: check, or repeat with the same key or nonce
+    ├── OutcomeUnknown      the store's reply was lost: check, or repeat with the same key or nonce
     ├── BadConfig           found at start: a wrong URL, option or server setting
-    ├── JobFailed           the job whose result was waited for is dead
-    └── JobCancelled        the job whose result was waited for was cancelled
+    ├── JobFailed           the awaited job is dead
+    └── JobCancelled        the awaited job was cancelled
 
-A refusal that a caller must expect in normal work (a lost lease, a duplicate) is not an exception but a value in
-the answer; see `headrace.model.results`. Messages are one sentence: what was wanted, what was found, what to do.
-All of them can be pickled: a pool of processes brings them home whole.
+A refusal that is part of normal work (a lost lease, a duplicate) is not an exception but a value in the answer; see
+`headrace.model.results`. Messages are one sentence: what was wanted, what was found, what to do. All of them can be
+pickled, so a process pool can raise them in the parent.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class HeadraceError(Exception):
-    """The root of all errors that Headrace raises itself."""
+    """The base class of all errors of Headrace."""
 
     def __reduce__(self) -> tuple[Callable[..., "HeadraceError"], tuple[Any, ...]]:
-        # The usual way calls the class with the message alone, which most of these classes do not take.
+        # The default calls the class with the message alone, which most of these classes do not accept.
         return _unpickled, (type(self), self.args, self.__dict__)
 
 
@@ -35,7 +35,7 @@ def _unpickled(cls: type[HeadraceError], args: tuple[object, ...], fields: dict[
 
 
 class Refused(HeadraceError):
-    """The call cannot be granted and changed nothing; `reason` is a short name for programs."""
+    """The call was refused and changed nothing; `reason` is a short name for programs."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class StoreUnavailable(HeadraceError):
 
 
 class OutcomeUnknown(HeadraceError):
-    """The answer of the store got lost; `known` has the answers that arrived, `unknown` the ids without one."""
+    """The store's reply was lost; `known` has the answers that arrived, `unknown` the ids without an answer."""
 
     def __init__(self, message: str, *, known: Sequence[object] = (), unknown: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class OutcomeUnknown(HeadraceError):
 
 
 class BadConfig(HeadraceError):
-    """A setting that was found wrong when something was opened or started."""
+    """A wrong setting, found when something was opened or started."""
 
 
 class JobFailed(HeadraceError):

@@ -52,7 +52,7 @@ class EventRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     stalls: Int32 | None = None
     fence: Int64 | None = None
     worker: str | None = None
-    """Only where it differs from the entry's."""
+    """Only if it differs from the entry's."""
     run_at_ms: Instant | None = None
     enqueued_at_ms: Instant | None = None
     wait_ms: Int64 | None = None
@@ -64,11 +64,11 @@ class EventRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     payload_bytes: Int32 | None = None
     version: Int64 | None = None
     payload: str | None = None
-    """Only where the queue's `journal_payloads` is on, on the events of `CARRIERS`."""
+    """Only on the events of `CARRIERS`, if the queue's `journal_payloads` is on."""
 
 
 CARRIERS: frozenset[EventName] = frozenset({"enqueued", "updated", "unblocked", "merged", "replayed"})
-"""The events that carry a payload where the queue wants it: they open a job, or change what a waiting one holds."""
+"""The events with a payload, if the queue's `journal_payloads` is on: they open or change a waiting job."""
 LINE_COLUMNS: tuple[str, ...] = EventRecord.__struct_fields__
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(EventRecord)
@@ -87,7 +87,7 @@ class Event(Struct, frozen=True, gc=False, kw_only=True):
     at_ms: int
     line: EventRecord
     flaw: str | None = None
-    """Why the line could not be read whole; None for a sound line. Readable fields are set, the others are None; an
+    """Why the line is damaged; None for a sound line. Readable fields are set, the others are None; an
     unreadable event is `UNREADABLE`."""
 
 
@@ -118,7 +118,7 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
         return replace(self, last_seq=self.last_seq - tail, count=count, lines=b"".join(text + b"\n" for text in kept))
 
     def events(self, shard: Shard) -> Iterator[Event]:
-        """The events, decoded, in order: `count` of them, whatever the lines hold."""
+        """The decoded events in order, always `count` of them."""
         decoded = self._decoded()
         if decoded is None:
             for offset, (line, flaw) in enumerate(self._salvaged()):
@@ -134,19 +134,19 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
         return Event(shard=shard, epoch=self.epoch, seq=seq, at_ms=self.at_ms, line=line, flaw=flaw)
 
     def unreadable(self) -> "list[UnreadableLine]":
-        """The lines that cannot be read whole."""
+        """The damaged lines."""
         if self._decoded() is not None:
             return []
         lines = enumerate(self._salvaged(), self.first_seq)
         return [UnreadableLine(seq, flaw) for seq, (_, flaw) in lines if flaw is not None]
 
     def readable(self) -> "Entry":
-        """This entry with lines that every reader accepts: an unreadable line keeps its readable fields."""
+        """This entry with lines that every reader accepts: a damaged line keeps its readable fields."""
         lines = self._decoded()
         return replace(self, lines=encode_lines([line for line, _ in self._salvaged()] if lines is None else lines))
 
     def _decoded(self) -> list[EventRecord] | None:
-        """The lines decoded in one step; None when a line cannot be read or their number is wrong."""
+        """The lines decoded in one step; None if a line is damaged or their number is wrong."""
         try:
             lines = _DECODER.decode_lines(self.lines)
         except _UNREADABLE:
@@ -164,7 +164,7 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class UnreadableLine(Struct, frozen=True, gc=False, order=True):
-    """A line of a journal that cannot be read whole."""
+    """A damaged line of a journal."""
 
     seq: int
     why: str
@@ -201,7 +201,7 @@ def _salvage(text: bytes) -> tuple[EventRecord, str | None]:
 
 
 def payload_text(payload: bytes) -> str | None:
-    """A payload as a line carries it; None for a payload that is not UTF-8, which only a custom codec writes."""
+    """A payload as text for a line; None if it is not UTF-8, which only a custom codec writes."""
     try:
         return payload.decode()
     except UnicodeDecodeError:

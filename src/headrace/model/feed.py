@@ -64,7 +64,7 @@ class FeedName(Struct, frozen=True, gc=False, order=True):
 
 
 class FeedConfig(Struct, frozen=True):
-    """The type of a feed, fixed at its creation, and how much of the feed is kept."""
+    """The type of a feed, fixed at its creation, and its retention."""
 
     type: FeedType = "feed"
     version: int = 0
@@ -76,7 +76,7 @@ class FeedConfig(Struct, frozen=True):
     changes_keep_max: int = 10_000
     changes_keep_ms: int = _DAY_MS
     changes_bytes_max: int = 64 * 1024 * 1024
-    """How much of the log is kept for readers that were offline: by count, age and bytes of ids and items."""
+    """Retention of the log, for readers that were offline: by count, age and bytes of ids and items."""
 
     def changed(self, changes: Mapping[str, object]) -> "FeedConfig":
         """The next version with `changes` (field to value); refuses unknown fields and values out of bounds."""
@@ -122,7 +122,8 @@ def _check(type: FeedType, field: str, value: object) -> None:
 
 
 class ItemPosition(Struct, frozen=True, gc=False):
-    """Where an item goes in a sorted feed: to an end, or next to another item. In a plain queue, `first` is next."""
+    """The position of an item in a sorted feed: at an end, or next to another item. In an item queue, `first` is
+    next."""
 
     where: Where = "last"
     id: str | None = None
@@ -139,7 +140,7 @@ class ItemPosition(Struct, frozen=True, gc=False):
 
 
 def check_position(position: object) -> None:
-    """Refuse anything that is not a position of an item."""
+    """Refuse a value other than a position."""
     if type(position) is not ItemPosition:
         raise Refused(
             "bad_position",
@@ -151,7 +152,7 @@ FIRST, LAST = ItemPosition("first"), ItemPosition("last")
 
 
 class Publication(Struct, frozen=True, gc=False):
-    """An item on its way into a feed.
+    """An item to publish.
 
     Without an id a sorted feed draws the next number; the other types need one. With `edit`, only a known item is
     replaced, and in a sorted feed it keeps its position.
@@ -204,7 +205,7 @@ class FeedCursor(Struct, frozen=True, gc=False):
 
     @staticmethod
     def parse(text: object) -> "FeedCursor":
-        """The cursor of a text that `str` gave."""
+        """Parse the text of a cursor."""
         found = _CURSOR.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise Refused(
@@ -230,7 +231,7 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
     at_ms: int
     event: ChangeEvent
     instance: str
-    """The process or program that made the change."""
+    """The process or program behind the change."""
     id: str = ""
     item: bytes = b""
     position: ItemPosition | None = None
@@ -238,12 +239,12 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def size(self) -> int:
-        """The bytes it counts for in the log."""
+        """Its size in the log, in bytes."""
         return len(self.id.encode()) + len(self.item)
 
 
 def check_cursor(after: object) -> None:
-    """Refuse anything that is not the position of a reader, or None for the beginning."""
+    """Refuse a value other than a cursor, or None for the beginning."""
     if after is None:
         return
     if type(after) is not FeedCursor:
@@ -257,7 +258,7 @@ def check_cursor(after: object) -> None:
 
 
 def check_item_id(id: object) -> None:
-    """Refuse anything that cannot be the id of an item: every text may, of 1 to 256 characters."""
+    """Refuse a value other than text of 1 to 256 characters."""
     if not isinstance(id, str):
         raise Refused("bad_id", f"the id of an item must be text; found {type(id).__name__} {bounded_repr(id)}")
     if not 1 <= len(id) <= ID_CHARS_MAX:
@@ -266,7 +267,7 @@ def check_item_id(id: object) -> None:
 
 
 def check_instance(instance: object) -> None:
-    """Refuse anything that is not the name of an instance."""
+    """Refuse a value that is not the name of an instance."""
     check_text("instance", instance, INSTANCE_CHARS_MAX)
     check_storable("instance", str(instance))
 

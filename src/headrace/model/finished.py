@@ -1,4 +1,4 @@
-"""Jobs that are over: the finished job of a done or cancelled one, the dead letter of a dead one."""
+"""Jobs that have ended: finished jobs (done or cancelled) and dead letters."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from headrace.model.outcome import JobError
 
 
 class FinishedJob(Struct, frozen=True, gc=False):
-    """A job that is done or cancelled; kept while `now < until_ms`."""
+    """A done or cancelled job; kept while `now < until_ms`."""
 
     id: str
     state: Literal["done", "cancelled"]
@@ -34,7 +34,7 @@ class DeadLetterKey(Struct, frozen=True, gc=False, order=True):
 
 
 class DeadLetter(Struct, frozen=True, gc=False):
-    """A dead job, whole, with what killed it; kept while `now < until_ms`."""
+    """A dead job with its complete record and the cause; kept while `now < until_ms`."""
 
     key: DeadLetterKey
     record: Record

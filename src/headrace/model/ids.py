@@ -1,4 +1,4 @@
-"""Makes ids: fresh ones that sort by time, and ones derived from an idempotency key."""
+"""Makes ids: fresh ids that sort by time, and ids derived from an idempotency key."""
 
 import hashlib
 import os
@@ -22,13 +22,13 @@ _VARIANT = {f"{digit:x}": f"{8 | digit & 3:x}" for digit in range(16)}
 
 @lru_cache(16)
 def _start_of(now_ms: int) -> str:
-    """The time and the version, which the ids of a millisecond share."""
+    """The time and the version, shared by all ids of a millisecond."""
     text = f"{now_ms & 0xFFFFFFFFFFFF:012x}"
     return f"{text[:8]}-{text[8:]}-7"
 
 
 def derived_id(queue: Queue, key: str) -> str:
-    """The id of the job with idempotency key `key` and no id of its own, so that key and job share a shard.
+    """The id of a job with idempotency key `key` and no explicit id, so that key and job share a shard.
 
     Refuses a key that cannot be hashed; `Job` checks the rest.
     """
@@ -36,8 +36,8 @@ def derived_id(queue: Queue, key: str) -> str:
 
 
 def id_deriver(queue: Queue, start: str) -> Callable[[str], str]:
-    """A function that makes `derived_id` of `start` plus a rest, for many keys of a queue with the same beginning:
-    the shared part is hashed once."""
+    """A function that returns `derived_id` of `start` plus a rest, for many keys of a queue with the same prefix: the
+    prefix is hashed once."""
     shared = hashlib.blake2b(_encoded(f"{queue.tenant}\0{queue.full_name}\0{start}"), digest_size=16)
 
     def derive(rest: str) -> str:
@@ -57,7 +57,7 @@ def _encoded(text: str) -> bytes:
 
 
 def fingerprint(kind: str, payload: bytes, explicit_id: str) -> str:
-    """What an idempotency key stands for: the work itself; never headers, times or policy."""
+    """The fingerprint of the work behind an idempotency key; without headers, times and policy."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (kind.encode(), explicit_id.encode(), payload):
         digest.update(len(part).to_bytes(8, "big"))
@@ -70,7 +70,7 @@ _pieces: list[bytes] = []
 
 
 def random_bytes(size: int) -> bytes:
-    """As `os.urandom`, but drawn in advance: a system call for each id would cost more than the id."""
+    """Like `os.urandom`, but drawn in advance: a system call per id would cost more than the id."""
     if size != RANDOM_BYTES:
         return os.urandom(size)
     try:
@@ -82,5 +82,5 @@ def random_bytes(size: int) -> bytes:
         return piece
 
 
-# A forked process must not make its parent's ids.
+# A forked process must not draw its parent's ids.
 os.register_at_fork(after_in_child=_pieces.clear)

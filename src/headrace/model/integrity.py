@@ -17,7 +17,7 @@ FLAWS: dict[Flaw, str] = {
     "stranded": "a blocked job without an active job; it is freed, or merged into the waiting job",
     "unlisted": "a dead letter missing from the index; it is listed again",
 }
-"""The flaws that `check` finds, each with what `repair` does about it."""
+"""The flaws that `check` finds, each with the effect of `repair`."""
 
 
 class Problem(Struct, frozen=True, gc=False, order=True):
@@ -25,7 +25,7 @@ class Problem(Struct, frozen=True, gc=False, order=True):
 
     flaw: Flaw
     id: str
-    """The job's; of a dead letter, its number."""
+    """The job's id, or the number of a dead letter."""
 
 
 class CountMismatch(Struct, frozen=True, gc=False, order=True):
@@ -37,7 +37,7 @@ class CountMismatch(Struct, frozen=True, gc=False, order=True):
 
 
 class Quarantined(Struct, frozen=True, gc=False):
-    """A missing record that a call has skipped."""
+    """A missing record that a call skipped."""
 
     what: Literal["body", "delivery", "dead_letter"]
     id: str
@@ -76,9 +76,9 @@ class Findings(Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     count_mismatches: tuple[CountMismatch, ...] = ()
     unreadable: tuple[UnreadableLine, ...] = ()
-    """Lines of the journal that cannot be read whole. `repair` leaves them: the journal is never rewritten."""
+    """Damaged lines of the journal. `repair` leaves them: the journal is never rewritten."""
     breaks: tuple[JournalBreak, ...] = ()
-    """Overlaps and gaps of the journal's entries. `repair` leaves them as well."""
+    """Overlaps and gaps of the journal's entries. `repair` leaves them, too."""
     cursor: str | None = None
 
     @property
@@ -88,12 +88,12 @@ class Findings(Struct, frozen=True, kw_only=True):
 
 
 class RepairResult(Struct, frozen=True, kw_only=True):
-    """The result of one `repair` call: what it corrected. `cursor` continues the repair and is None at its end."""
+    """The corrections of one `repair` call. `cursor` continues the repair and is None at its end."""
 
     problems: tuple[Problem, ...] = ()
     count_mismatches: tuple[CountMismatch, ...] = ()
     cleared: int = 0
-    """Entries of the quarantine that were handled and removed."""
+    """Entries of the quarantine that were repaired and removed."""
     cursor: str | None = None
 
     @property
@@ -106,7 +106,7 @@ class Schema(Struct, frozen=True, kw_only=True):
     """The version of a store's schema, and the version that this Headrace knows."""
 
     found: int | None
-    """None where there is no store yet."""
+    """None if the store does not exist yet."""
     known: int
     pending: tuple[str, ...] = ()
     """The steps that opening the store would take, in order."""

@@ -1,4 +1,4 @@
-"""A job as a caller sends it, the record that a store keeps, and the blocked job behind an active one."""
+"""A job as sent by a caller, its record in the store, and the blocked job behind an active one."""
 
 from enum import StrEnum
 
@@ -28,7 +28,7 @@ NO_HEADERS: dict[str, str] = {}
 
 
 class State(StrEnum):
-    """Where a job stands. `waiting` covers ready and later: that is a time, not a state."""
+    """The state of a job. `waiting` covers ready and later: that is a time, not a state."""
 
     WAITING = "waiting"
     BLOCKED = "blocked"
@@ -39,7 +39,7 @@ class State(StrEnum):
 
 
 class UpdateRunAt(StrEnum):
-    """How an enqueue of a known id treats the time that the job has already."""
+    """How an enqueue of a known id changes the job's time."""
 
     ALWAYS = "always"
     NEVER = "never"
@@ -47,7 +47,7 @@ class UpdateRunAt(StrEnum):
     IF_EARLIER = "if_earlier"
 
     def merge(self, old_ms: int, new_ms: int) -> int:
-        """The time that holds after an enqueue with this flag."""
+        """The time after an enqueue with this flag."""
         match self:
             case UpdateRunAt.ALWAYS:
                 return new_ms
@@ -60,11 +60,11 @@ class UpdateRunAt(StrEnum):
 
 
 class Job(Struct, frozen=True, gc=False, kw_only=True):
-    """A job as a caller sends it. The payload is encoded already; JSON by default.
+    """A job as sent by a caller. The payload is encoded; JSON by default.
 
     Build one with `new_job`, which chooses the id. `run_at_ms` is an instant, `delay_ms` is added to the store's own
-    clock; give one of them or neither, which means now. The four update fields steer what happens when the id is
-    known: see the contract's `enqueue`.
+    clock; give one of them or neither, which means now. The four update fields apply if the id is known: see `enqueue`
+    of the contract.
     """
 
     queue: Queue
@@ -123,7 +123,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """What the idempotency key stands for."""
+        """The fingerprint of the work behind the idempotency key."""
         return fingerprint(self.kind, self.payload, self.id if self.id_given else "")
 
 
@@ -132,8 +132,8 @@ def new_job(
 ) -> Job:
     """A job with the id `id`, else one derived from its idempotency key, else `fresh_id`.
 
-    `options` are the other fields of `Job`. `fresh_id` is an argument because the model draws no random numbers:
-    `uuid7(now_ms, os.urandom(10))` is the usual one.
+    `options` are the other fields of `Job`. `fresh_id` is an argument because the model draws no random numbers; use
+    `uuid7(now_ms, os.urandom(10))`.
     """
     key = options.get("idempotency_key")
     if id is not None:
@@ -143,7 +143,7 @@ def new_job(
 
 
 def check_id(id: object, queue: Queue) -> None:
-    """Refuse anything that is not a job's id."""
+    """Refuse a value that is not a job's id."""
     check_text("id", id, FAIL_QUEUE_ID_CHARS_MAX if queue.is_fail_queue else ID_CHARS_MAX)
 
 
@@ -188,7 +188,7 @@ def _check_update(update_run_at: object, *flags: object) -> None:
 
 
 class Record(Struct, frozen=True, gc=False, kw_only=True):
-    """A job as a store keeps it while it waits or runs."""
+    """The record of a waiting or active job."""
 
     id: str
     kind: str
@@ -207,7 +207,7 @@ class Record(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def due_since_ms(self) -> int:
-        """The first instant at which it could have been claimed."""
+        """The first instant at which it could be claimed."""
         return max(self.run_at_ms, self.enqueued_at_ms)
 
 
@@ -246,8 +246,8 @@ UNBOUNDED_HI_MS = TIME_MS_MAX + 1
 
 
 class BlockedJob(Struct, frozen=True, gc=False, kw_only=True):
-    """A job enqueued behind an active one of its id: becomes a waiting job when that one ends, and an update of it when
-    it is retried, released or stalled."""
+    """A job enqueued behind the active job of its id. If the active job ends, it becomes a waiting job; if the active
+    job is retried, released or stalled, it updates that job."""
 
     record: Record
     update_payload: bool
@@ -280,8 +280,8 @@ class BlockedJob(Struct, frozen=True, gc=False, kw_only=True):
 def block(old: BlockedJob | None, job: Job, now_ms: int) -> BlockedJob:
     """The blocked job after `job` was enqueued behind an active record of its id.
 
-    The first blocked job keeps the whole job and a clamp on the time; later ones merge into it: flags are OR-ed, so no
-    caller undoes the request of another, and the clamp follows `update_run_at`.
+    The first blocked job keeps the whole job and a clamp on the time; later ones merge into it: flags are combined with
+    OR, so no caller undoes another's request, and the clamp follows `update_run_at`.
     """
     if old is None:
         old = BlockedJob(record=record_of(job, now_ms), update_payload=False, update_policy=False, reset_counts=False)

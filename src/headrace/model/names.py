@@ -1,4 +1,4 @@
-"""Names of tenants, queues and shards, and the shard that an id belongs to."""
+"""Names of tenants, queues and shards, and the shard of an id."""
 
 import re
 import zlib
@@ -19,7 +19,7 @@ _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 
 
 def check_tenant(tenant: object) -> None:
-    """Refuse anything that is not a tenant's name."""
+    """Refuse a value that is not a tenant's name."""
     if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
         raise Refused(
             "bad_tenant",
@@ -29,7 +29,7 @@ def check_tenant(tenant: object) -> None:
 
 
 def check_queue_name(name: object) -> None:
-    """Refuse anything that is not a queue's name, fail queues (`….fail`) included."""
+    """Refuse a value that is not a queue's name, `….fail` of fail queues included."""
     if not isinstance(name, str) or not _QUEUE.fullmatch(name):
         raise Refused(
             "bad_queue",
@@ -39,22 +39,22 @@ def check_queue_name(name: object) -> None:
     if name.endswith(FAIL_QUEUE_SUFFIX):
         raise Refused(
             "bad_queue",
-            f"queue name {bounded_repr(name)} ends in '.fail', which is kept for fail queues; choose another name, or"
-            " reach the fail queue through Queue.fail_queue",
+            f"queue name {bounded_repr(name)} ends in '.fail', which is reserved for fail queues; choose another name,"
+            " or use Queue.fail_queue",
         )
 
 
 def check_queue(queue: object) -> None:
-    """Refuse anything that is not a queue."""
+    """Refuse a value other than a queue."""
     if type(queue) is not Queue:
         raise Refused("bad_queue", f"queue must be a Queue; found {type(queue).__name__} {bounded_repr(queue)}")
 
 
 class Queue(Struct, frozen=True, gc=False, order=True):
-    """A queue of a tenant, and into how many shards it is cut. Every store call carries this value whole.
+    """A queue of a tenant, with its number of shards. Every store call carries this value whole.
 
     The number of shards is fixed when the queue is first used; a store that knows another number refuses
-    `wrong_shards`. The fail queue of a queue, where its fail handler finds work, is reached by `fail_queue` only.
+    `wrong_shards`. `fail_queue` is the queue of its fail handler's jobs.
     """
 
     name: str
@@ -69,19 +69,19 @@ class Queue(Struct, frozen=True, gc=False, order=True):
 
     @property
     def fail_queue(self) -> "Queue":
-        """The queue on which jobs that died here are handed to the fail handler."""
+        """The queue of the jobs for this queue's fail handler."""
         if self.is_fail_queue:
             raise Refused("bad_queue", f"queue {self.full_name!r} is a fail queue and has no fail queue of its own")
         return Queue(self.name, self.tenant, self.shards, True)
 
     @property
     def main_queue(self) -> "Queue":
-        """The queue whose dead jobs this fail queue gets; a queue that is no fail queue is its own."""
+        """The queue whose dead jobs this fail queue gets; for any other queue, the queue itself."""
         return Queue(self.name, self.tenant, self.shards) if self.is_fail_queue else self
 
     @property
     def paired_queue(self) -> "Queue":
-        """The fail queue of a main queue, the main queue of a fail queue: a pair has the same number of shards."""
+        """The fail queue of a main queue, or the main queue of a fail queue; both have the same number of shards."""
         return self.main_queue if self.is_fail_queue else self.fail_queue
 
     @property
@@ -90,7 +90,7 @@ class Queue(Struct, frozen=True, gc=False, order=True):
         return self.name + FAIL_QUEUE_SUFFIX if self.is_fail_queue else self.name
 
     def shard_of(self, id: str) -> "Shard":
-        """The shard that the job `id` belongs to, for ever."""
+        """The shard of the job `id`, for ever."""
         return Shard(self, self.index_of(id))
 
     def index_of(self, id: str) -> int:
@@ -107,7 +107,7 @@ class Queue(Struct, frozen=True, gc=False, order=True):
 
     @staticmethod
     def parse(full_name: str, tenant: str, shards: int) -> "Queue":
-        """The queue of a stored name."""
+        """Parse a stored name."""
         name = full_name.removesuffix(FAIL_QUEUE_SUFFIX)
         return Queue(name, tenant, shards, name != full_name)
 

@@ -22,8 +22,8 @@ class JobError(Struct, frozen=True, gc=False):
 
     @staticmethod
     def of(name: str, message: str = "") -> "JobError":
-        """An error whose texts are cut to their limits and whose URLs lose user, password and secret options, since
-        errors are kept with jobs, in the journal and in tables built from it."""
+        """An error with texts cut to their limits and URLs without user, password and secret options: errors are kept
+        with jobs, in the journal and in tables built from it."""
         redacted = redact_head(message, 2 * ERROR_MESSAGE_CHARS_MAX)
         return JobError(_fit(name, ERROR_CLASS_CHARS_MAX) or "Error", _fit(redacted, ERROR_MESSAGE_CHARS_MAX))
 
@@ -50,7 +50,7 @@ def _check_error(error: object) -> None:
 
 
 def _fit(text: str, chars_max: int) -> str:
-    # Lone surrogates cannot be stored as UTF-8; they come from badly decoded bytes in somebody's exception.
+    # Lone surrogates cannot be stored as UTF-8; they come from badly decoded bytes in an exception.
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
@@ -80,7 +80,7 @@ class Retried(Struct, frozen=True, gc=False, tag="retry"):
 
 
 class Failed(Struct, frozen=True, gc=False, tag="fail"):
-    """The attempt failed and no further one would help: a dead letter at once."""
+    """The attempt failed, and a retry would not help: a dead letter at once."""
 
     error: JobError
 
@@ -89,7 +89,7 @@ class Failed(Struct, frozen=True, gc=False, tag="fail"):
 
 
 class Released(Struct, frozen=True, gc=False, tag="release"):
-    """Not done, and nobody's fault: back to waiting, due after `delay_ms`, nothing counted."""
+    """Not done, and not a failure: waits again, due after `delay_ms`, nothing counted."""
 
     delay_ms: int = 0
 
@@ -106,7 +106,7 @@ OUTCOMES = frozenset((Done, Retried, Failed, Released, Cancelled))
 
 
 def check_outcome(outcome: object) -> None:
-    """Refuse anything that is not an outcome."""
+    """Refuse a value other than an outcome."""
     if type(outcome) not in OUTCOMES:
         raise Refused(
             "bad_outcome", f"{bounded_repr(outcome)} is not an outcome; use Done, Retry, Fail, Release or Cancelled"

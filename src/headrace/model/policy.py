@@ -1,4 +1,4 @@
-"""Policies: what a job may set for itself, what it inherits from its queue, and the backoff between attempts."""
+"""Policies: the settings of a job, the defaults of its queue, and the backoff between attempts."""
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -29,9 +29,9 @@ class Policy(Struct, frozen=True, gc=False, omit_defaults=True):
     backoff_ms_max: int | None = None
     """No backoff is longer than this."""
     result_ttl_ms: int | None = None
-    """How long the finished job and its result are kept, whatever else ends meanwhile; 0 leaves it to the queue."""
+    """How long the finished job and its result are kept, however many other jobs end meanwhile; 0 follows the queue."""
     expires_at_ms: int | None = None
-    """The last instant at which the job may start; later it is dead, reason `expired`."""
+    """The last instant at which the job may start; later it dies, reason `expired`."""
 
     def __post_init__(self) -> None:
         for what, least, most in _BOUNDS:
@@ -42,7 +42,7 @@ class Policy(Struct, frozen=True, gc=False, omit_defaults=True):
             check_time("expires_at_ms", self.expires_at_ms)
 
     def over(self, below: "Policy") -> "Policy":
-        """This policy on top of another: a field that is not set here is taken from `below`."""
+        """This policy on top of another: unset fields are taken from `below`."""
         own = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(below, **own) if own else below
 
@@ -61,18 +61,17 @@ NO_POLICY = Policy()
 
 
 def check_policy_field(what: str, number: object) -> None:
-    """Refuse a policy value that no job could set, so that a queue's defaults obey the same bounds."""
+    """Refuse a value out of bounds; the defaults of a queue have the same bounds."""
     for name, least, most in _BOUNDS:
         if name == what:
             check_int(what, number, least, most)
 
 
 def backoff(attempts: int, backoff_ms: int, backoff_ms_max: int, jitter_ppm: int = JITTER_PPM) -> int:
-    """The delay before the next attempt when `attempts` (1 or more) have failed.
+    """The delay before the next attempt after `attempts` (1 or more) have failed.
 
-    `backoff_ms * 2^(attempts - 1)`, at most `backoff_ms_max`, then scaled by `jitter_ppm` millionths and rounded
-    down. Whole numbers only, so every store gets the same; the exponent is bounded, so attempt 10,000 is as cheap
-    and as right as attempt 10.
+    `backoff_ms * 2^(attempts - 1)`, at most `backoff_ms_max`, then scaled by `jitter_ppm` millionths and rounded down.
+    Whole numbers only, so all stores agree; the exponent is bounded, so attempt 10,000 costs as much as attempt 10.
     """
     doublings = min(max(attempts - 1, 0), backoff_ms_max.bit_length())
     full_ms = min(backoff_ms << doublings, backoff_ms_max)

@@ -16,14 +16,14 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class QueueConfig(Struct, frozen=True):
-    """The settings of a queue, for all its jobs. A change takes effect at once, also for jobs that wait already."""
+    """The settings of a queue, for all its jobs. A change takes effect at once, also for waiting jobs."""
 
     version: int = 0
     """Rises by one with every change; 0 is the initial configuration."""
     paused: bool = False
-    """Nothing is handed out; repair, promotion and enqueue go on."""
+    """Claims return no jobs; repair, promotion and enqueue continue."""
     fail_handler: bool = False
-    """A dying job also puts a job on the fail queue."""
+    """A job that dies also creates a job on the fail queue."""
 
     priority: int = PRIORITY_DEFAULT
     timeout_ms: int = 0
@@ -39,13 +39,13 @@ class QueueConfig(Struct, frozen=True):
     keep_dead_ms: int = 30 * _DAY_MS
     keep_dead_max: int = 100_000
     waiting_max: int = RETENTION_MAX
-    """Waiting and blocked jobs a shard may hold; a further enqueue is refused `full`."""
+    """Waiting and blocked jobs that a shard may hold; further enqueues are refused with `full`."""
     journal_keep_ms: int = 7 * _DAY_MS
     journal_keep_max: int = 10_000_000
     journal_bytes_max: int = 256 * 1024 * 1024
-    """Always wins, also over a consumer that holds back retention."""
+    """Applies always, even to events that a consumer holds back."""
     journal_payloads: bool = False
-    """Events that open a job or change what it holds carry its payload; their bytes count for `journal_bytes_max`."""
+    """Events that open or change a waiting job have its payload; its bytes count for `journal_bytes_max`."""
 
     def changed(self, changes: Mapping[str, object]) -> "QueueConfig":
         """The next version with `changes` (field to value); refuses unknown fields and values out of bounds."""
@@ -54,7 +54,7 @@ class QueueConfig(Struct, frozen=True):
         return replace(self, **{**changes, "version": self.version + 1})
 
     def effective(self, policy: Policy) -> "QueueConfig":
-        """This configuration with the fields that a job sets for itself on top."""
+        """This configuration with the policy of a job on top."""
         own = {
             field: value for field, value in asdict(policy).items() if value is not None and field != "expires_at_ms"
         }
@@ -69,7 +69,7 @@ class QueueConfig(Struct, frozen=True):
         return self.timeout_ms if policy.timeout_ms is None else policy.timeout_ms
 
     def result_ttl_of(self, policy: Policy) -> int:
-        """How long the finished job of a job with `policy` is pinned; 0 is not at all."""
+        """How long the finished job of a job with `policy` is pinned; 0 means not pinned."""
         return self.result_ttl_ms if policy.result_ttl_ms is None else policy.result_ttl_ms
 
 
@@ -105,5 +105,5 @@ FAIL_QUEUE_CONFIG = QueueConfig(max_attempts=100, max_stalls=3, backoff_ms=10_00
 
 
 def first_config(queue: Queue) -> QueueConfig:
-    """The configuration that a queue starts with."""
+    """The initial configuration of a queue."""
     return FAIL_QUEUE_CONFIG if queue.is_fail_queue else DEFAULT_CONFIG

@@ -1,4 +1,4 @@
-"""Ranks: short texts whose order is the order of a feed, with room for another between any two.
+"""Ranks: short texts that sort like the items of a feed; between any two there is space for another.
 
 A rank is a row of numbers, each written with a fixed number of signs that sort like the numbers: the first has 48 bits,
 the others 24. At the ends the first number goes on in steps; in between, a rank without room gets a further number. New
@@ -15,7 +15,7 @@ _VALUES = {sign: value for value, sign in enumerate(SIGNS)}
 
 
 def between(low: str | None, high: str | None) -> str:
-    """A rank between two others; None is no bound on that side."""
+    """A rank between two others; None means no bound on that side."""
     if high is None and low is not None and len(low) == FIRST_CHARS and low[-2] != SIGNS[-1]:
         return low[:-2] + SIGNS[_VALUES[low[-2]] + 1] + low[-1]  # a step of 64 on: most items come last
     (rank,) = spread(low, high, 1)
@@ -23,7 +23,7 @@ def between(low: str | None, high: str | None) -> str:
 
 
 def spread(low: str | None, high: str | None, count: int) -> list[str]:
-    """So many ranks between two others, in order; several are spread evenly."""
+    """`count` ranks between two others, in order and spread evenly."""
     below = None if low is None else list(_read(low))
     above = None if high is None else list(_read(high))
     path: list[int] = []
@@ -36,7 +36,7 @@ def spread(low: str | None, high: str | None, count: int) -> list[str]:
         if found:
             prefix = "".join(map(_write, path, _widths(level)))
             return [prefix + _write(each, NEXT_CHARS if level else FIRST_CHARS) for each in found]
-        # No room here: go on one level deeper, below whichever neighbour stands there.
+        # No space here: continue one level deeper, below the neighbour at this place.
         if under is not None:
             path.append(under)
             if under != over:
@@ -49,7 +49,7 @@ def spread(low: str | None, high: str | None, count: int) -> list[str]:
 
 
 def _places(under: int | None, over: int | None, end: int, count: int) -> list[int]:
-    """Numbers of one level that are free between two, as many as are wanted, or none."""
+    """Free numbers of one level between two, `count` of them, or none."""
     least, most = under or 0, end if over is None else over
     if most - least <= count:
         return []

@@ -11,7 +11,7 @@ _OPTION = re.compile(r"(?i)(?<![\w-])([\w-]*(?:password|passwd|secret|token|pass
 
 
 def redact_url(url: str) -> str:
-    """A URL for people: without user, password and options, any of which may be a secret."""
+    """A URL for people: without user, password and options, because each may be a secret."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -27,7 +27,7 @@ def redact(text: str) -> str:
 
 
 def redact_head(text: str, chars_max: int) -> str:
-    """As `redact`, of the first `chars_max` characters. A URL that would be cut is left out: without its `@`, the
+    """Like `redact`, of the first `chars_max` characters. A URL that would be cut is left out: without its `@`, the
     password cannot be recognized."""
     if len(text) > chars_max:
         text = text[:chars_max]

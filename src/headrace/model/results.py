@@ -1,4 +1,4 @@
-"""Results of store calls, item by item. An expected refusal is a result, too; it has changed nothing."""
+"""Results of store calls, item by item. An expected refusal is a result, too; it changed nothing."""
 
 from typing import Generic, Literal, TypeVar, get_args
 
@@ -18,7 +18,7 @@ LEASE_REFUSALS = frozenset(get_args(LeaseRefusal))
 class Enqueued(Struct, frozen=True, gc=False):
     """The result of one job of an enqueue.
 
-    `created`: waits. `updated`: the waiting job was changed. `blocked`: waits behind its active namesake.
+    `created`: waits. `updated`: the waiting job was changed. `blocked`: waits behind the active job of its id.
     `duplicate`: its idempotency key was used before, nothing changed. Refusals: `conflict` (the key was used for
     other work), `wrong_shards` (the queue has another number of shards), `full` (the queue's `waiting_max`).
     """
@@ -30,7 +30,7 @@ class Enqueued(Struct, frozen=True, gc=False):
 
     @property
     def ok(self) -> bool:
-        """Whether the job is known to the store now."""
+        """Whether the store has the job now."""
         return self.status not in ("conflict", "wrong_shards", "full")
 
 
@@ -44,7 +44,7 @@ class Extended(Struct, frozen=True, gc=False):
 
     @property
     def ok(self) -> bool:
-        """Whether the lease holds on."""
+        """Whether the lease was extended."""
         return self.status == "extended"
 
 
@@ -54,7 +54,7 @@ class Settled(Struct, frozen=True, gc=False):
     id: str
     status: Literal["done", "retried", "released", "dead", "cancelled"] | LeaseRefusal
     run_at_ms: int | None = None
-    """When it is due again, if it waits again."""
+    """When it is due, if it waits again."""
     dead_letter: DeadLetterKey | None = None
 
     @property
@@ -87,7 +87,7 @@ class Cancellation(Struct, frozen=True, gc=False):
 
 
 class Removed(Struct, frozen=True, gc=False):
-    """Whether anything of an id was there to remove."""
+    """Whether a record of an id was removed."""
 
     id: str
     status: Literal["removed", "not_found"]
@@ -111,7 +111,7 @@ class Repaired(Struct, frozen=True, gc=False):
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """The jobs of a queue by state. Done, cancelled and dead count the rows that are kept and not yet swept."""
+    """The jobs of a queue by state. Done, cancelled and dead count the rows that were not swept yet."""
 
     waiting: int = 0
     later: int = 0
@@ -122,7 +122,7 @@ class Counts(Struct, frozen=True, gc=False):
     cancelled: int = 0
     dead: int = 0
     oldest_due_ms: int | None = None
-    """The earliest due time among the first ready jobs of each priority; None when nothing is due."""
+    """The earliest due time among the first ready jobs of each priority; None if no job is due."""
 
     def __add__(self, other: "Counts") -> "Counts":
         oldest = [each for each in (self.oldest_due_ms, other.oldest_due_ms) if each is not None]
@@ -139,7 +139,7 @@ class Counts(Struct, frozen=True, gc=False):
 
 
 class Found(Struct, frozen=True, gc=False):
-    """Everything a store knows of one id. The lease is shown without its token: reading gives no right to settle."""
+    """Everything the store knows of one id. The lease has no token: a reader may not settle."""
 
     id: str
     state: State
@@ -165,13 +165,13 @@ class Page(Struct, Generic[Row], frozen=True):
 class Published(Struct, frozen=True, gc=False):
     """The result of one publication.
 
-    `published`: a new item. `edited`: the known item was replaced. Refusals: `known` (a plain queue holds this id),
+    `published`: a new item. `edited`: the known item was replaced. Refusals: `known` (an item queue has this id),
     `unknown` (an edit of an unknown item), `unknown_neighbour` (the position is next to an unknown item), `full`
-    (`items_max` of a sorted feed or a plain queue, or all numbers are used).
+    (`items_max` of a sorted feed or an item queue, or all numbers are used).
     """
 
     id: str | None
-    """The id, also when the store drew it; None when it was to be drawn and the publication was refused."""
+    """The id, given or drawn by the store; None if the store refused before drawing it."""
     status: Literal["published", "edited", "known", "unknown", "unknown_neighbour", "full"]
 
     @property
@@ -181,21 +181,21 @@ class Published(Struct, frozen=True, gc=False):
 
 
 class Retracted(Struct, frozen=True, gc=False):
-    """Whether an item was there to retract."""
+    """Whether an item was retracted."""
 
     id: str
     status: Literal["retracted", "not_found"]
 
 
 class Moved(Struct, frozen=True, gc=False):
-    """The result of one move; `unchanged` when the item is at that position already."""
+    """The result of one move; `unchanged` if the item is at that position already."""
 
     id: str
     status: Literal["moved", "unchanged", "unknown", "unknown_neighbour"]
 
 
 class ItemsSnapshot(Struct, frozen=True):
-    """Items in the order of the feed, as they were when its log stood at `as_of`; None when there is no such feed."""
+    """Items in the order of the feed, as they were at position `as_of` of its log; None if the feed does not exist."""
 
     rows: list[Item]
     as_of: FeedCursor | None
@@ -204,16 +204,16 @@ class ItemsSnapshot(Struct, frozen=True):
 
 
 class Changes(Struct, frozen=True):
-    """Changes behind a cursor, oldest first.
+    """Changes after a cursor, oldest first.
 
     `kept`: the next ones, without a gap. `gap`: some were dropped or lost, so there are no rows; read the items again.
-    `gone`: the feed is unknown, or another one has the name now.
+    `gone`: the feed does not exist, or another one has its name.
     """
 
     status: Literal["kept", "gap", "gone"]
     rows: list[Changed]
     cursor: FeedCursor | None
-    """Behind the last of the rows; where the log ends when there is a gap; None when there is no feed at all."""
+    """The cursor after the last row, or at the end of the log after a gap; None if the feed does not exist."""
     more: bool = False
     """Whether the page ended before the log did."""
 
@@ -229,7 +229,7 @@ class FeedState(Struct, frozen=True):
     total: int
     """Publications and edits, ever."""
     first_seq: int
-    """The oldest change that is kept; one more than the cursor's when none is."""
+    """The oldest kept change; one more than the cursor's if none is kept."""
     changes_bytes: int
     created_at_ms: int
     changed_at_ms: int
@@ -250,7 +250,7 @@ class SnapshotRow(Struct, frozen=True, order=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """The records of a shard when its journal ended with `as_of_seq`; ordered by id, then state."""
+    """The records of a shard as of `as_of_seq` of its journal; ordered by id, then state."""
 
     epoch: int
     as_of_seq: int
@@ -263,7 +263,7 @@ GROUPS: tuple[str, ...] = get_args(Group)
 
 
 class Scan(Struct, frozen=True):
-    """A part of a scan, as it stood when the shard's journal ended with `as_of_seq`.
+    """A part of a scan, as of `as_of_seq` of the shard's journal.
 
     Of `alive`, a row is an id with its record, its delivery and its blocked job; of `ended`, one with its finished job;
     of `dead`, one dead letter, so an id may come several times."""

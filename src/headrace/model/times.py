@@ -21,10 +21,10 @@ _MS = timedelta(milliseconds=1)
 
 
 def duration_ms(what: str, value: Duration) -> int:
-    """A duration as milliseconds; refuses what is negative, longer than a year, or no duration.
+    """A duration as milliseconds; refuses values that are negative, longer than a year, or not a duration.
 
-    Texts have a unit: "250ms", "30s", "5m", "1.5h", "2d". A bare number is seconds. What is longer than nothing is
-    at least one millisecond, so that a tiny time-out does not become none at all.
+    Texts have a unit: "250ms", "30s", "5m", "1.5h", "2d". A bare number is seconds. A positive duration is at least one
+    millisecond, so that a tiny time-out does not become zero.
     """
     if type(value) is str:
         ms = _parsed_ms(what, value)
@@ -45,7 +45,7 @@ def instant_ms(what: str, value: Instant) -> int:
         if value.utcoffset() is None:
             raise Refused(
                 "bad_" + what,
-                f"{what} {value.isoformat()} does not say in which zone; give it one, such as"
+                f"{what} {value.isoformat()} has no time zone; add one, such as"
                 " datetime.now(UTC) or .replace(tzinfo=ZoneInfo('Europe/Berlin'))",
             )
         ms = (value - _EPOCH) // _MS
@@ -62,7 +62,7 @@ def instant_ms(what: str, value: Instant) -> int:
 
 
 def read_instant_ms(what: str, text: str) -> int:
-    """An instant as people write it on a command line: ISO 8601 with a zone, or milliseconds since 1970 UTC."""
+    """Parse an instant: ISO 8601 with a zone, or milliseconds since 1970 UTC."""
     if text.isascii() and text.isdigit():
         return instant_ms(what, int(text))
     try:
@@ -70,8 +70,8 @@ def read_instant_ms(what: str, text: str) -> int:
     except ValueError:
         raise Refused(
             "bad_" + what,
-            f"{what} {bounded_repr(text)} is no instant; write it with its zone, as in 2030-01-31T12:00:00Z, or as"
-            " milliseconds since 1970",
+            f"{what} {bounded_repr(text)} is not a valid time; write it with its zone, as in 2030-01-31T12:00:00Z,"
+            " or as milliseconds since 1970",
         ) from None
 
 
@@ -104,8 +104,8 @@ def _parsed_ms(what: str, text: str) -> float:
 def _no_duration(what: str, value: object) -> Refused:
     return Refused(
         "bad_" + what,
-        f"{what} {bounded_repr(value)} is no duration; write a number and its unit ('250ms', '30s', '5m', '1.5h',"
-        " '2d'), or give seconds as a number",
+        f"{what} {bounded_repr(value)} is not a valid duration; use a number and a unit, such as 250ms, 30s, 5m, 1.5h"
+        " or 2d, or a number of seconds",
     )
 
 

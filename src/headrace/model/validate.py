@@ -35,7 +35,7 @@ def check_text(what: str, text: object, chars_max: int, chars_min: int = 1) -> N
 
 
 def check_storable(what: str, text: str) -> None:
-    """Refuse `text` that cannot be written as UTF-8: half characters, as badly decoded bytes leave them."""
+    """Refuse `text` with lone surrogates, which UTF-8 cannot encode; they come from badly decoded bytes."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -46,7 +46,7 @@ def check_storable(what: str, text: str) -> None:
 
 
 def check_path(what: str, path: str) -> None:
-    """Refuse a path that no file can have: none, one with a NUL, or one longer than systems take."""
+    """Refuse an impossible path: empty, with a NUL, or longer than the system's limits."""
     if not path:
         raise BadConfig(f"{what} wants the path of a file; found none; name one, or leave the option out")
     if "\0" in path:
@@ -88,7 +88,7 @@ def check_time(what: str, time_ms: object) -> None:
 
 
 def check_version_number(version: object) -> None:
-    """Refuse `version` unless it is the number of a configuration, or None for whichever is in force."""
+    """Refuse `version` unless it is the number of a configuration, or None for the current one."""
     if version is not None:
         check_int("version", version, 0, VERSION_MAX)
 
@@ -117,7 +117,7 @@ def cut(text: str, chars_max: int = ECHO_CHARS_MAX) -> str:
 
 
 def abridge(text: str, chars_max: int) -> str:
-    """`text` without its middle: an error that quotes a value explains itself before and after the quotation."""
+    """`text` without its middle, because an error has its explanation at both ends of a quotation."""
     half = chars_max // 2
     return text if len(text) <= chars_max else f"{text[:half]}…{text[-half:]}"
 

@@ -1,4 +1,5 @@
-"""The testing kit runs a user's handlers with the real worker, on a store in memory and a clock that is moved."""
+"""The testing kit runs a user's handlers with the real worker, on a store in memory, with a clock that the test
+moves."""
 
 from typing import TYPE_CHECKING
 

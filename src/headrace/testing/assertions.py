@@ -1,4 +1,4 @@
-"""Compares sent jobs with the one that a test expects, and says how they differ."""
+"""Compares sent jobs with an expected job, and describes the differences."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class ExpectedJob:
         return f"{self.kind}({', '.join(shown)})"
 
     def differences(self, sent: SentJob) -> list[Difference]:
-        """The fields in which a job differs; empty when it is the expected one."""
+        """The fields in which a job differs; empty if it matches."""
         if sent.kind != self.kind:
             return [Difference("kind", sent.kind, self.kind)]
         return [*self._in_arguments(sent), *(each for name in self.options for each in self._in_option(name, sent))]
@@ -79,10 +79,10 @@ class ExpectedJob:
     def _is_same(self, found: object, wanted: object) -> bool:
         codec = self._codec
         try:
-            # As encoded: a tuple equals a list, an instant a text, a dataclass an object.
+            # Compared as encoded: a tuple equals a list, an instant a text, a dataclass an object.
             return bool(codec.decode(codec.encode(found)) == codec.decode(codec.encode(wanted)))
         except Refused:
-            return bool(found == wanted)  # something that only compares, such as mock.ANY
+            return bool(found == wanted)  # an object that only compares, such as mock.ANY
 
     def _in_option(self, name: str, sent: SentJob) -> list[Difference]:
         wanted, found = self.options[name], self._option(name, sent)
@@ -116,7 +116,7 @@ class ExpectedJob:
 
 
 def seen_arguments(sent: SentJob, handler: Handler | None) -> dict[str, Any]:
-    """The arguments as the handler gets them, with the defaults of those that were not sent."""
+    """The arguments as the handler gets them, defaults included."""
     if handler is None:
         payload = sent.arguments["payload"]
         return {**payload, "payload": payload} if isinstance(payload, dict) else sent.arguments
@@ -131,8 +131,8 @@ def split_arguments(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split the keywords of a test into arguments of the function and options of the job.
 
-    A parameter of the function is its argument; `others` are the names of options. Any other name is refused: with a
-    misspelt one a test would pass and check nothing.
+    A parameter of the function is its argument; `others` are the names of options. Any other name is refused: a
+    misspelt name would make a test pass and check nothing.
     """
     names = [] if handler is None else list(parameters(handler))
     if handler is None and args:
@@ -176,7 +176,7 @@ SHOWN_MAX = 5
 
 
 def missing_message(wanted: ExpectedJob, sent: Sequence[SentJob], times: int | None) -> str | None:
-    """The message of an `assert_enqueued` that fails; None when it holds."""
+    """The message of a failed `assert_enqueued`; None if it holds."""
     compared = [(wanted.differences(each), each) for each in sent]
     count = sum(not differences for differences, _ in compared)
     if count if times is None else count == times:
@@ -186,7 +186,7 @@ def missing_message(wanted: ExpectedJob, sent: Sequence[SentJob], times: int | N
 
 
 def unexpected_message(wanted: ExpectedJob, sent: Sequence[SentJob]) -> str | None:
-    """The message of an `assert_not_enqueued` that fails; None when it holds."""
+    """The message of a failed `assert_not_enqueued`; None if it holds."""
     found = [each for each in sent if not wanted.differences(each)]
     if not found:
         return None
@@ -239,9 +239,9 @@ class SentJobQueries:
         return self.store.clock
 
     def enqueued(self, job: JobRef | None = None) -> list[SentJob]:
-        """The jobs that were sent in the kit, in order, also those that have run since; of one kind or all.
+        """The jobs sent in the kit, in order, including jobs that have run; of one kind or all.
 
-        A job that was sent again before a worker claimed it is one job.
+        A job that was sent again before its claim is one job.
         """
         kind = None if job is None else _kind_of(job)
         codec = self.app.maker.codec
@@ -252,12 +252,12 @@ class SentJobQueries:
         ]
 
     def assert_enqueued(self, job: JobRef, /, *args: Any, times: int | None = None, **wanted: Any) -> list[SentJob]:
-        """Fail unless such a job was sent; returns the matching ones. `kit.assert_enqueued(welcome, user_id=42)`.
+        """Fail unless a matching job was sent; returns the matching jobs. `kit.assert_enqueued(welcome, user_id=42)`.
 
         Arguments that are not named may have any value; one that was not sent has the function's default. Values are
         compared as encoded, so that a tuple equals a list. Options are named as in `Options` (`queue="mail"`,
-        `delay="5m"`, `tag=…`), or set as for an enqueue: `welcome.options(delay="5m")`, which is the way when the
-        function has an argument of that name. With `times`, exactly so many must match.
+        `delay="5m"`, `tag=…`), or set as for an enqueue: `welcome.options(delay="5m")`, which also works if the
+        function has an argument of that name. With `times`, exactly this many jobs must match.
         """
         __tracebackhide__ = True
         expected = self._expected(job, args, wanted)
@@ -267,7 +267,7 @@ class SentJobQueries:
         return [each for each in sent if not expected.differences(each)]
 
     def assert_not_enqueued(self, job: JobRef, /, *args: Any, **wanted: Any) -> None:
-        """Fail if such a job was sent; see `assert_enqueued`."""
+        """Fail if a matching job was sent; see `assert_enqueued`."""
         __tracebackhide__ = True
         if (why := unexpected_message(self._expected(job, args, wanted), self.enqueued())) is not None:
             raise AssertionError(why)
@@ -296,7 +296,7 @@ class SentJobQueries:
 
 
 def own_options(job: JobRef) -> dict[str, Any]:
-    """The options set by `.options(…)`, without those that all jobs of the function have."""
+    """The options set by `.options(…)`, without the defaults of the function."""
     if isinstance(job, str):
         return {}
     return {name: value for name in job.option_names if (value := getattr(job.job_options, name)) is not None}
@@ -309,7 +309,7 @@ def _kind_of(job: JobRef) -> str:
         return job.function.kind
     raise Refused(
         "bad_job",
-        f"a job function or the name of a kind was wanted; found {bounded_repr(job)}; decorate it with @app.job",
+        f"expected a job function or the name of a kind; found {bounded_repr(job)}; decorate it with @app.job",
     )
 
 

@@ -1,4 +1,4 @@
-"""Records the jobs that were sent, claimed and settled in a kit, as the store itself saw them."""
+"""Records the jobs sent, claimed and settled in a kit, as seen by the store."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Key = tuple[Queue, str]
 
 
 class CallLog:
-    """Written behind the faults, so that a job whose reply was lost is in it. Unbounded: a test is short."""
+    """Written inside the faults, so that a job is recorded even if its reply is lost. Unbounded: a test is short."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store

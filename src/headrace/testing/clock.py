@@ -1,4 +1,4 @@
-"""A clock for tests that stands still until it is moved."""
+"""A clock for tests that stands still until the test moves it."""
 
 from collections.abc import Callable
 

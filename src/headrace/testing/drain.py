@@ -33,26 +33,26 @@ FAILED = ("retried", "dead")
 
 
 class DrainedJob(Struct, frozen=True):
-    """One delivery; a job that was tried twice has two."""
+    """One delivery; a job with two attempts has two."""
 
     id: str
     kind: str
     queue: Queue
     attempt: int
-    """Which attempt it was, from 1 on."""
+    """The number of the attempt, from 1."""
     outcome: Outcome
-    """`done`, `retried`, `released`, `dead`, `cancelled`; `lost` when the store did not accept how it ended."""
+    """`done`, `retried`, `released`, `dead`, `cancelled`; `lost` if the store refused the settlement."""
     error: BaseException | None = None
-    """What the handler raised; a `JobFailed` where the worker itself ended the attempt (its time was over, say)."""
+    """The handler's exception; a `JobFailed` if the worker ended the attempt, for example at the time-out."""
     result: Any = None
-    """What the handler returned, as it comes back from the store."""
+    """The handler's result, as decoded from the store."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id!r} on {self.queue.full_name!r}, attempt {self.attempt}: {self.outcome}"
 
 
 class Drained(Struct, frozen=True):
-    """The deliveries of one drain, in the order in which they were handed out."""
+    """The deliveries of one drain, in the order of their claims."""
 
     jobs: list[DrainedJob]
 
@@ -77,12 +77,12 @@ class Drained(Struct, frozen=True):
 
     @property
     def released(self) -> list[DrainedJob]:
-        """The deliveries that ended with `Release`, and count nothing."""
+        """The deliveries that ended with `Release`."""
         return self.of("released")
 
     @property
     def dead(self) -> list[DrainedJob]:
-        """The attempts that failed and were the last."""
+        """The last attempts, which failed."""
         return self.of("dead")
 
     @property
@@ -136,7 +136,7 @@ def handler_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def failure_of(drained: Drained) -> JobsFailed | None:
-    """The error for a test that did not expect failures; None when there were none."""
+    """The error for a test that did not expect failures; None if there were none."""
     failed = drained.failed
     if not failed:
         return None
@@ -159,7 +159,7 @@ def _raisable(job: DrainedJob) -> Exception:
 
 
 LEASE = "1d"
-"""Longer than a debugger stops in a handler, and than a handler moves the clock."""
+"""Longer than a stop in a debugger, and than a handler's move of the clock."""
 NAMED_MAX = 5
 
 Delivery = tuple[str, str, str, int]
@@ -172,7 +172,7 @@ def light_handlers(app: App) -> Handlers:
 
 
 class NoJitter(random.Random):
-    """Draws the whole of every backoff, so that a test knows when a retry is due."""
+    """Draws the full backoff, so that a test knows when a retry is due."""
 
     def randint(self, a: int, b: int) -> int:  # noqa: ARG002 - the signature of random.Random
         """The larger of the two."""
@@ -233,7 +233,7 @@ class Drain:
             if await self._store.is_due(queues):
                 await self._work(queues)
             if not set(self._queues()) <= set(queues):
-                continue  # a handler has sent a job to another queue
+                continue  # a handler sent a job to another queue
             next_at_ms = await self._store.next_at_ms(queues)
             if next_at_ms is None or next_at_ms > until_ms:
                 break
@@ -243,7 +243,7 @@ class Drain:
         return Drained([self._drained_job(claim) for claim in self._claims])
 
     def _queues(self) -> list[Queue]:
-        """The queues of the app's functions, others that their jobs were sent to, and their fail queues."""
+        """The queues of the app's functions, other queues that got their jobs, and the fail queues of both."""
         handlers = self._handlers
         queues = dict.fromkeys(handlers.queues)
         for sent in list(self._store.call_log.sent):

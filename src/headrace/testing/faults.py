@@ -1,4 +1,4 @@
-"""A store that fails on command: it forwards calls to another one, and fails, delays or loses the ones chosen."""
+"""A store that fails on command: it forwards calls to another store, and fails, delays or loses chosen calls."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,9 +14,9 @@ from headrace.testing.forwarding_store import NAMES, ForwardingStore, StoreCall
 from headrace.testing.loop_thread import CrossLoopEvent
 
 DOWN = StoreUnavailable("the store is away, as the test has asked")
-"""The call is not done."""
+"""The call does not run."""
 LOST = OutcomeUnknown("the reply was lost, as the test has asked")
-"""The call is done, and its reply is lost."""
+"""The call runs, and its reply is lost."""
 
 
 class Hold:
@@ -28,12 +28,12 @@ class Hold:
         self._is_released = False
 
     def release(self) -> None:
-        """Let the call go on; one that comes later does not wait."""
+        """Let the call continue; a later call does not wait."""
         self._is_released = True
         self._event.notify()
 
     async def reached(self) -> None:
-        """Wait until the call has come, and waits."""
+        """Wait until the call has arrived and waits."""
         await self._event.wait_until(lambda: self._is_reached)
 
     async def pass_by(self) -> None:
@@ -52,7 +52,7 @@ class Hold:
 
 
 class _Partly(OutcomeUnknown):
-    """The call is done, and all but the first `heard` answers are lost."""
+    """The call runs, and all but the first `heard` answers are lost."""
 
     def __init__(self, heard: int) -> None:
         super().__init__("a part of the reply was lost, as the test has asked")
@@ -63,11 +63,11 @@ Fault = Exception | Hold
 
 
 class FaultyStore(ForwardingStore):
-    """Forwards calls to the store inside, except those that are to fail.
+    """Forwards calls to the wrapped store, except chosen ones.
 
-    A call is named by its verb, `claim`, or with its part where two have that verb, `dead.list`. A fault applies to the
-    next call of one of its verbs; several faults apply one by one, in order. `calls` counts by verb and by full name;
-    `claims` and `settled` keep the requests; `heard` is called with each call, on the thread of the caller.
+    A call is named by its verb, `claim`, or with its part if two parts have the verb, `dead.list`. A fault applies to
+    the next call of one of its verbs; several faults apply one by one, in order. `calls` counts by verb and by full
+    name; `claims` and `settled` keep the requests; `heard` is called with each call, on the thread of the caller.
     """
 
     def __init__(self, inner: Store, heard: Callable[[StoreCall], None] = lambda _: None) -> None:
@@ -89,19 +89,18 @@ class FaultyStore(ForwardingStore):
         self._faults += [(_check_verbs(verbs), error)] * times
 
     def lose(self, *verbs: str, heard: int | None = None, times: int = 1) -> None:
-        """Let the next `times` calls be done and their replies be lost; with `heard`, all but so many first answers of
-        the batch."""
+        """Lose the replies of the next `times` calls; with `heard`, all but this many first answers of the batch."""
         self.fail(*verbs, error=LOST if heard is None else _Partly(heard), times=times)
 
     def hold(self, *verbs: str) -> Hold:
-        """Let the next call wait, before it is done, until the returned `Hold` is released."""
+        """Hold the next call, before it runs, until the returned `Hold` is released."""
         hold = Hold()
         self._faults.append((_check_verbs(verbs), hold))
         return hold
 
     @contextmanager
     def down(self) -> Iterator[None]:
-        """Let every call fail with `StoreUnavailable` as long as the block lasts."""
+        """Fail every call with `StoreUnavailable` inside the block."""
         was_down, self.is_down = self.is_down, True
         try:
             yield
@@ -122,7 +121,7 @@ class FaultyStore(ForwardingStore):
             raise fault.with_traceback(None)
         answer = await call.act()
         if isinstance(fault, _Partly):
-            assert isinstance(answer, list)  # only batches are lost in part
+            assert isinstance(answer, list)  # only a batch can lose a part
             raise OutcomeUnknown(
                 str(fault), known=answer[: fault.heard], unknown=[each.id for each in answer[fault.heard :]]
             )

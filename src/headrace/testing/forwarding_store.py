@@ -36,7 +36,7 @@ NAMES = frozenset(
 
 
 class StoreCall(Struct, frozen=True):
-    """One call to a store on its way."""
+    """One forwarded call."""
 
     name: str
     args: tuple[Any, ...]
@@ -58,7 +58,7 @@ Through = Callable[[StoreCall], Awaitable[Any]]
 
 
 class ForwardedPart:
-    """Any one protocol of a store, with exactly the methods of the one inside."""
+    """One protocol of a store, with exactly the methods of the wrapped one."""
 
     def __init__(self, name: str, inner: object, through: Through) -> None:
         self._name = name
@@ -80,7 +80,7 @@ class ForwardedPart:
 
 
 class ForwardingStore:
-    """Forwards every call to the store inside, by way of `through`. Closing closes the store inside."""
+    """Forwards every call to the wrapped store through `through`. Closing closes the wrapped store."""
 
     def __init__(self, inner: Store, through: Through) -> None:
         self.inner = inner

@@ -25,12 +25,12 @@ from headrace.testing.store import KitStore
 T = TypeVar("T")
 R = TypeVar("R")
 DELIVERIES_MAX = 1_000
-"""The default limit of a drain: a test has far fewer, a job that sends itself soon has more."""
+"""The default limit of a drain: a test has far fewer, and a job that sends itself soon exceeds it."""
 RUN_OPTIONS = frozenset(OptionFields.__annotations__) | {"attempt"}
 
 
 class AsyncKit(SentJobQueries):
-    """The kit of a test that is a coroutine: handlers run on its event loop. `async with using(app) as kit:`."""
+    """The kit of a coroutine test: handlers run on its event loop. `async with using(app) as kit:`."""
 
     @property
     def client(self) -> Client:
@@ -74,7 +74,7 @@ class AsyncKit(SentJobQueries):
 class Kit(SentJobQueries):
     """The kit of a plain test: `drain` and `run_job` wait for their end. `with using(app) as kit:`.
 
-    Coroutine handlers run on an event loop of the kit's, the same for all drains of its block.
+    Coroutine handlers run on the kit's event loop, the same for all drains of the block.
     """
 
     def __init__(self, app: App, store: KitStore) -> None:
@@ -98,11 +98,11 @@ class Kit(SentJobQueries):
         queues: Sequence[str | Queue] | None = None,
         capacity: int = 1,
     ) -> Drained:
-        """Work until no job is due, jobs sent meanwhile included; returns every delivery.
+        """Run jobs until none is due, jobs sent meanwhile included; returns every delivery.
 
-        `ahead="1h"` moves the clock on from due time to due time, so that retries and delays play out at once, and
-        leaves it an hour later. A failed attempt raises `JobsFailed` with the handler's error; `raising=False` only
-        reports it. More than `limit` deliveries are refused: a job that sends itself never ends.
+        `ahead="1h"` moves the clock from due time to due time, so that retries and delays take no time, and leaves it
+        an hour later. A failed attempt raises `JobsFailed` with the handler's error; `raising=False` only reports it.
+        More than `limit` deliveries are refused: a job that sends itself never ends.
 
         Works on all queues that jobs of the app were sent to, or on `queues`: one job at a time, in a worker's order;
         `capacity` lets more run at once, for handlers that wait for other jobs. Retries wait for the whole backoff,
@@ -130,7 +130,7 @@ class Kit(SentJobQueries):
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the kit's event loop, and return its result: `kit.run(welcome.enqueue(42))`."""
         __tracebackhide__ = True
-        with contextlib.closing(coroutine):  # a refused one is never awaited
+        with contextlib.closing(coroutine):  # a refused coroutine is never awaited
             if _is_in_loop():
                 raise Refused(
                     "running_loop",
@@ -153,7 +153,7 @@ class using:  # noqa: N801 - a context manager: with using(app) as kit
     """Put an app on a store in memory for a block: `with using(app) as kit:`, or `async with` in a coroutine.
 
     All clients and workers of the app use that store until the block ends. The clock starts at `now`, by default the
-    present, and stands until it is moved. A `store` of your own stays open.
+    present, and stands still until the test moves it. A `store` of your own stays open.
     """
 
     def __init__(self, app: App, *, now: Instant | None = None, store: KitStore | None = None) -> None:

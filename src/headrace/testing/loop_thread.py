@@ -1,4 +1,4 @@
-"""Crosses event loops and threads: an event for coroutines of any loop, and a loop in a thread of its own."""
+"""An event for coroutines of any loop, and an event loop in its own thread."""
 
 import asyncio
 import contextlib
@@ -38,14 +38,14 @@ class CrossLoopEvent:
 
 T = TypeVar("T")
 CLOSE_SECONDS = 5.0
-"""Calls of a store in memory are short, so a thread that does not end in this time never will."""
+"""Calls of a store in memory are short, so a thread that does not end in this time is stuck."""
 
 
 class LoopThread:
-    """An event loop in a thread of its own, for a store in memory, which belongs to one loop.
+    """An event loop in its own thread, for a store in memory, which belongs to one loop.
 
-    A test has several loops: its own, that of a web client, that of blocking calls; and a blocking call on the thread
-    of one of them must be answered all the same. So the store is on none of them.
+    A test has several loops: its own, that of a web client, that of blocking calls. A blocking call on the thread of
+    one of them must be answered, too, so the store is on none of them.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class LoopThread:
             self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
-        """Cancel what is under way, and end the thread."""
+        """Cancel the running calls, and end the thread."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -20,7 +20,7 @@ from headrace.worker.outcomes import BadPayload
 
 
 class OneDelivery(ForwardingStore):
-    """A store that hands out its job once, as a given attempt, and then nothing."""
+    """A store that hands out one job once, as a given attempt."""
 
     def __init__(self, clock: Clock, attempt: int) -> None:
         self._memory = MemoryStore(clock)
@@ -28,7 +28,7 @@ class OneDelivery(ForwardingStore):
         self._attempt = attempt
         self._is_claimed = False
         self.outcome: Outcome | None = None
-        """How the delivery ended, by the worker's settlement."""
+        """The outcome in the worker's settlement."""
 
     async def _forward(self, call: StoreCall) -> Any:
         if call.name in ("jobs.settle", "jobs.turn"):

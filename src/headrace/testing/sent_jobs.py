@@ -21,7 +21,7 @@ class SentRecord(Struct, frozen=True):
 
 
 class SentJob(Struct, frozen=True):
-    """A job that was enqueued while the kit was open. Sent again before a worker took it, it is still one job."""
+    """A job enqueued while the kit was open. A job that was sent again before its claim is one job."""
 
     id: str
     kind: str
@@ -65,13 +65,13 @@ def named_arguments(handler: Handler, payload: bytes) -> dict[str, Any]:
 
 
 def parameters(handler: Handler) -> dict[str, inspect.Parameter]:
-    """The parameters of a handler by name, without a last one that takes all others."""
+    """The parameters of a handler by name, without `**kwargs`."""
     found = inspect.signature(handler.function).parameters
     return {name: each for name, each in found.items() if each.kind is not inspect.Parameter.VAR_KEYWORD}
 
 
 def takes_any(handler: Handler) -> bool:
-    """Whether a handler takes arguments of any name."""
+    """Whether a handler has `**kwargs`."""
     found = inspect.signature(handler.function).parameters.values()
     return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in found)
 

@@ -1,4 +1,5 @@
-"""The store of a kit: in memory, on a clock that is moved, callable from any loop and thread, failing on command."""
+"""The store of a kit: in memory, with a clock that the test moves, callable from any loop and thread, failing on
+command."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class KitStore(FaultyStore):
-    """A `FaultyStore` around a store in memory in a thread of its own, with a log of its calls.
+    """A `FaultyStore` around a store in memory in its own thread, with a log of its calls.
 
     Use it in a kit (`using(app, store=…)`), or with a `Client` or a `Worker` of your own. Close it with `end`, from any
     thread.
@@ -37,7 +38,7 @@ class KitStore(FaultyStore):
         self.clock.on_move(lambda: self._loop_thread.call_soon(self._wake))
 
     def query(self, function: Callable[[MemoryStore], Coroutine[Any, Any, T]]) -> T:
-        """The result of an async function of the store in memory, past all faults; on any thread."""
+        """The result of an async function of the store in memory, without faults; on any thread."""
         return self._loop_thread.call(lambda: function(self._memory))
 
     async def is_due(self, queues: Sequence[Queue]) -> bool:
@@ -45,7 +46,7 @@ class KitStore(FaultyStore):
         return await self._loop_thread.run(lambda: _async(lambda: has_work(self._memory.signals.tx, queues)))
 
     async def next_at_ms(self, queues: Sequence[Queue]) -> int | None:
-        """When the next job on these queues is due, or a lease expires; None when nothing waits."""
+        """When the next job on these queues is due, or a lease expires; None if no job waits."""
 
         def read() -> int | None:
             tx = self._memory.signals.tx

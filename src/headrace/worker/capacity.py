@@ -10,7 +10,7 @@ from headrace.worker.handlers import Handler, Handlers, Mode
 
 
 class Capacity:
-    """Counts free units and slots. A job takes them at its claim, and frees them when its handler has really ended."""
+    """Counts free units and slots. A job takes them at its claim, and frees them when its handler has ended."""
 
     def __init__(self, units: int, threads: int, processes: int) -> None:
         self.units = units
@@ -33,7 +33,7 @@ class Capacity:
 
 
 class Group(Struct):
-    """Queues whose handlers have the same modes, so that one claim can be sized for all of them."""
+    """Queues with handlers of the same modes, so that one claim can be sized for all."""
 
     queues: dict[Queue, int]
     """The queues, with their shares."""

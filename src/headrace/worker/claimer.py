@@ -1,4 +1,4 @@
-"""The claimer: builds claims, from queues in their order, for no more jobs than can start at once."""
+"""The claimer: builds claims from queues in their order, for jobs that can start at once."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ NONCE_BYTES = 12
 
 
 class PendingClaim:
-    """A claim that was sent and not answered yet. No other claim is sent meanwhile."""
+    """A claim in flight. No other claim is sent meanwhile."""
 
     __slots__ = ("group", "hints", "is_uncertain", "last_sent_at", "request", "sent_at")
 
@@ -28,8 +28,8 @@ class PendingClaim:
 
 
 class Claimer:
-    """Claims from the group of the first queue in order that has room. A claim takes at most half of the capacity, so
-    that one half is fetched and settled while the other half runs."""
+    """Claims from the group of the first queue in order with free capacity. A claim takes at most half of the capacity,
+    so that one half is fetched and settled while the other half runs."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Claimer:
             room = group.room(self._capacity)
             if room <= 0:
                 if group.lacks_units(self._capacity):
-                    return None  # other groups would take the units that this one waits for
+                    return None  # other groups would take the units that this group waits for
                 continue
             self._order.advance()
             queues = [each for each in order if each in group.queues]

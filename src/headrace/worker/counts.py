@@ -85,7 +85,7 @@ class WorkerCounts(Struct):
                 _histogram_of(histograms, labels).merge(histogram)
 
     def copy(self) -> "WorkerCounts":
-        """A snapshot, for another thread than the one that counts."""
+        """A snapshot for another thread than the counting one."""
         # `dict` and `list` copy in one step for the interpreter: the worker goes on counting meanwhile.
         return WorkerCounts(
             dict(self.claimed),

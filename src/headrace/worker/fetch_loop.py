@@ -28,8 +28,8 @@ process allows one writer, and gets no second call."""
 
 
 class FetchLoop:
-    """A loop over `turn`, `claim` and `settle`: each call carries all that has gathered during the last one. One claim
-    is under way at a time; under load settlements are sent beside it, so that the store works while this process reads
+    """A loop over `turn`, `claim` and `settle`: each call carries everything collected during the last one. One claim
+    is in flight at a time; under load settlements are sent beside it, so that the store works while this process reads
     its answer."""
 
     def __init__(
@@ -61,7 +61,7 @@ class FetchLoop:
         can_claim_nowait = hasattr(store.jobs, "claim_nowait") and hasattr(store.signals, "wait_unless")
         self._nowait_jobs = cast("NowaitJobs", store.jobs) if can_claim_nowait else None
         self._posted_claim: asyncio.Future[None] | None = None
-        """Done when the claim that a hint has sent is answered; None without one."""
+        """Done when the claim sent by a hint is answered; None without such a claim."""
         self._context = contextvars.Context()
         """The context of `run`, for handlers that are started by an answer."""
         self._batch_ready = asyncio.Event()
@@ -213,7 +213,7 @@ class FetchLoop:
         return True
 
     def _on_answer(self, pending: PendingClaim, answer: Claims | Exception | None) -> None:
-        """Take the answer to a claim that a hint has sent."""
+        """Take the answer to a claim sent by a hint."""
         if self._posted_claim is None:
             return  # the loop has stopped
         if not self._posted_claim.done():

@@ -83,7 +83,7 @@ class Handlers:
         self._by_fail_queue[queue.fail_queue] = handler
 
     def find(self, queue: Queue, kind: str) -> Handler | None:
-        """The handler of such a job; None where there is none."""
+        """The handler of such a job; None if none is registered."""
         if queue.is_fail_queue:
             return self._by_fail_queue.get(queue)
         return self._by_kind.get(kind)

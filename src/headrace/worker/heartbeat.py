@@ -1,4 +1,4 @@
-"""The heartbeat: extends the leases of all deliveries, and gives up those that it could not extend in time."""
+"""The heartbeat: extends the leases of all deliveries, and gives up deliveries whose lease was not extended in time."""
 
 import asyncio
 import contextlib
@@ -23,12 +23,12 @@ RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 2.0
 
 Report = Callable[[Sequence[tuple[ActiveDelivery, str]], Sequence[ActiveDelivery]], None]
-"""Takes the deliveries that are lost, each with the reason, and those to cancel."""
+"""Called with the lost deliveries, each with the reason, and with the deliveries to cancel."""
 
 
 class Heartbeat:
     """Extends leases periodically, if possible on its own loop, so that a handler that blocks the worker's loop loses
-    no lease. A lease counts as lost before it ends in the store: two workers never believe that they hold it."""
+    no lease. A lease counts as lost before it ends in the store, so two workers never hold it at once."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Heartbeat:
         self._rng = rng
         self._failures = 0
         self.extended_at: float | None = None
-        """When all leases were last extended that were due for it."""
+        """When all leases due for it were last extended."""
 
     def has_time_for(self, holds_until: float, now: float) -> bool:
         """Whether the next heartbeat, however late, can extend a lease that holds until then."""
@@ -135,9 +135,9 @@ class Heartbeat:
                 if answer.cancel_asked:
                     to_cancel.append(delivery)
             elif not delivery.is_settling and not delivery.is_uncertain and delivery.number in self._deliveries:
-                # A settled delivery has no lease any more: the answer to its settlement tells.
+                # A settled delivery has no lease: the answer to its settlement counts.
                 delivery.is_lost = True
-                lost.append((delivery, f"the store says {answer.status}"))
+                lost.append((delivery, f"the store replied {answer.status}"))
         if lost or to_cancel:
             self._report(lost, to_cancel)
 
@@ -146,7 +146,7 @@ OPEN_SECONDS = 0.2
 JOIN_SECONDS = 2.0
 WATCH_SECONDS = 0.5
 STOPPED_CHECKS_MAX = 10
-"""After so many checks in a row that find the worker's loop stopped, the heartbeat gives up its leases. A loop that
+"""After this many checks in a row that find the worker's loop stopped, the heartbeat gives up its leases. A loop that
 runs is never stopped, however long a handler blocks it."""
 
 
@@ -219,8 +219,8 @@ class ThreadHeartbeat:
                 self._on_failure(error)
 
     def _runner(self) -> asyncio.Runner | None:
-        """A runner with its loop, as soon as there are file descriptors for one; leases that end before are given up.
-        None when the worker has ended before."""
+        """A runner with its loop, as soon as file descriptors are free; leases that end before are given up. None if
+        the worker has ended."""
         assert self._worker_loop is not None  # started
         while not self._stopping.is_set():
             if _can_make_loop():
@@ -257,7 +257,7 @@ class ThreadHeartbeat:
             await asyncio.sleep(WATCH_SECONDS)
             stopped_checks = 0 if self._worker_loop.is_running() else stopped_checks + 1
         self._heartbeat.fence(math.inf)
-        # Noticed only by a loop that was stopped and goes on after all.
+        # Noticed only by a loop that was stopped and continues.
         self._on_failure(
             Refused(
                 "loop_stopped",

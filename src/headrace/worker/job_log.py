@@ -1,4 +1,4 @@
-"""Logs when a job is claimed and when it is settled, many lines together where `setup_logs` made the only handler.
+"""Logs claims and settlements of jobs, many lines at once if `setup_logs` made the only handler.
 
 Through `logging` a line costs 12 µs: a record, a dict of fields, an encoder, a write. Most lines of jobs differ in
 four values only: so the formatter renders one as a template, the others fill it in, and one write takes several.
@@ -50,8 +50,8 @@ class LineHandler(logging.StreamHandler[TextIO]):
     """A stream handler that also writes ready lines, without a record for each."""
 
     def write(self, lines: Sequence[str]) -> None:
-        """Write lines that end in a newline. One write takes no more than a pipe does atomically: other processes may
-        write to the same pipe."""
+        """Write lines that end in a newline. One write is at most what a pipe takes atomically, because other processes
+        may write to the same pipe."""
         if not lines:
             return
         per_write = max(LOG_WRITE_BYTES_MAX // max(map(len, lines)), 1) if all(map(str.isascii, lines)) else 1
@@ -155,7 +155,7 @@ def _truncate(payload: bytes) -> str:
 
 
 def sole_handler() -> LineHandler | None:
-    """Our own handler, if it alone would get the records of jobs, and no filter or logger would see them."""
+    """Our own handler, if no other handler, filter or logger would see the records of jobs."""
     match _LOG.handlers:
         case [LineHandler() as handler] if JOB_LOG.propagate and not _LOG.propagate:
             is_observed = JOB_LOG.handlers or JOB_LOG.filters or handler.filters or handler.level > logging.INFO

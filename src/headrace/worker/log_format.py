@@ -26,7 +26,7 @@ _HANDLERS = frozenset({"job_id", "job_kind", "job_queue", "job_attempt"})
 """Fields that a handler's log adds for other formatters than ours."""
 DEPTH_MAX = 4
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
-# Characters that JSON allows and other programs take for the end of a line, or for no text: lone surrogates.
+# Valid in JSON, but other programs read them as the end of a line, or reject them: lone surrogates.
 _UNSAFE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000))}
 
 

@@ -66,10 +66,10 @@ def setup_logs(
 ) -> Logs:
     """Write the log of Headrace to `stream` (default: standard error), one event a line.
 
-    Takes over the logger `headrace`. Where the program has not set up logging, records of other loggers from WARNING
-    on get the same format. Pass the returned `listeners` to the worker: with `jobs` they log every claim and settlement
-    of a job, with `payloads` also its payload. The text format shows stack traces at level DEBUG. `process` is the
-    number of this process among several that write to one stream, and is part of every line.
+    Takes over the logger `headrace`. If the program has not set up logging, records of other loggers from WARNING on
+    get the same format. Pass the returned `listeners` to the worker: with `jobs` they log every claim and settlement of
+    a job, with `payloads` also its payload. The text format shows stack traces at level DEBUG. `process` is the number
+    of this process among several that write to one stream, and is part of every line.
     """
     out = sys.stderr if stream is None else stream
     handler = LineHandler(out)

@@ -88,7 +88,7 @@ class SummedMetrics:
         yield counter("headrace_worker_process_restarts", "Worker processes started anew.", health.restarts)
 
     def describe(self) -> "Iterable[Metric]":
-        """Nothing, so that registering the collector polls no processes before they start."""
+        """Empty, so that registering the collector does not poll processes before they start."""
         return ()
 
     def serve(self, host: str, port: int) -> "MetricsServer":

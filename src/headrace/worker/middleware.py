@@ -1,6 +1,6 @@
 """Middleware: functions around every handler, outermost first.
 
-Outside of them all the worker turns exceptions into outcomes, and enforces the time-out.
+Outside of them the worker turns exceptions into outcomes and enforces the time-out.
 """
 
 import inspect
@@ -12,7 +12,7 @@ from headrace.worker.context import Context
 Next = Callable[[Context], Awaitable[Any]]
 Middleware = Callable[[Context, Next], Any]
 """`async def m(context, call_next): … return await call_next(context)`, or a plain function that returns what
-`call_next(context)` returns. Without that call its own result replaces the handler's."""
+`call_next(context)` returns. If it does not call `call_next`, its own result replaces the handler's."""
 
 
 def wrap_handler(middleware: Sequence[Middleware], innermost: Next) -> Next:

@@ -39,7 +39,7 @@ class Outcomes:
         try:
             return Done(bytes(result) if type(result) is Encoded else encode(result))
         except Refused as refused:
-            # The work is done, and a repetition would return the same result: a person has to look.
+            # The work is done, and a retry would return the same result: a person has to look.
             return model.Failed(JobError.of("BadResult", str(refused)))
 
     def of_error(self, delivery: ActiveDelivery, error: BaseException) -> Outcome | None:

@@ -6,15 +6,15 @@ from headrace.client.retry import UNANSWERED, Backoff
 from headrace.worker.events import EventEmitter, Lifecycle
 
 UNAVAILABLE = (*UNANSWERED, OSError)
-"""Errors that a retry may cure. After an error of the operating system, such as no free file descriptor, the outcome
-of the call is unknown."""
+"""Errors for which a retry may succeed. After an error of the operating system, such as no free file descriptor, the
+outcome of the call is unknown."""
 PAUSE_MS = 50
 PAUSE_MS_MAX = 5_000
 HURRIED_MS_MAX = 250
 
 
 class Reconnect:
-    """Counts failures in a row, pauses after each, and reports that the store is lost and that it is back."""
+    """Counts failures in a row, pauses after each, and reports the loss and the return of the store."""
 
     def __init__(self, events: EventEmitter, rng: random.Random) -> None:
         self._events = events

@@ -31,9 +31,9 @@ REMIND_SECONDS = 5.0
 
 
 class Runner:
-    """One task for each delivery. From Python 3.12 on it takes its first step where it is created, which is all that
-    most small handlers need. A handler that was asked to stop keeps its capacity and its lease until it has ended: the
-    job must not start elsewhere while it still runs here."""
+    """One task for each delivery. From Python 3.12 on its first step runs at creation, which is enough for most small
+    handlers. A handler that was asked to stop keeps its capacity and its lease until it has ended: the job must not
+    start elsewhere while it still runs here."""
 
     def __init__(
         self,

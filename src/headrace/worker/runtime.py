@@ -119,7 +119,7 @@ class Runtime:
         ]
 
     def stop_claiming(self) -> None:
-        """Claim nothing more; a claim without its answer is still cleared up."""
+        """Claim nothing more; an unanswered claim is still resolved."""
         self.claimer.is_stopping = True
         self.reconnect.is_hurried = True
         self.fetch_loop.notify()
@@ -161,7 +161,7 @@ class Runtime:
             deliveries.append(delivery)
         self._events.emit(JobsClaimed(deliveries))
         # The claim may be older than the stop, or its answer so late that leases could end before the next heartbeat:
-        # such jobs are not started but released, without counting an attempt.
+        # release such jobs without starting them or counting an attempt.
         if self.claimer.is_stopping or not self.heartbeat.has_time_for(holds_until, self._loop.time()):
             for delivery in deliveries:
                 if not self.claimer.is_stopping:

@@ -68,7 +68,7 @@ class Worker:
         self._totals = Totals()
         self._events = EventEmitter((self._count, *listeners), self.settings.name)
         self._capacity = Capacity(self.settings.capacity, self.settings.threads, self.settings.pool_size)
-        # All but the store, which is opened later.
+        # All but the store; it is opened later.
         self._new_dependencies = partial(
             Dependencies,
             reopen=reopen,
@@ -94,7 +94,7 @@ class Worker:
         SIGTERM or SIGINT stops with the grace time and the second at once; for the main thread of a program.
         `thorough` makes `is_idle` exact: as with `until_idle`, the worker claims once more before it is idle.
 
-        Raises the error that makes the worker impossible, such as a queue with another number of shards.
+        Raises the error if the worker cannot run, such as a queue with another number of shards.
         """
         if self._state != "new":
             raise Refused("bad_worker", f"the worker {self.settings.name} is {self._state}; build a new one")
@@ -122,7 +122,7 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it holds no job and knows of none that is due; may be read from any thread."""
+        """Whether it holds no job and knows of no due job; may be read from any thread."""
         return self._runtime is not None and self._runtime.is_idle
 
     def health(self) -> WorkerHealth:
@@ -199,7 +199,7 @@ class Worker:
             await runtime.close()
 
     async def _enable_fail_jobs(self, runtime: Runtime, store: Store) -> bool:
-        """Switch on the fail jobs of queues that have a fail handler here; False when stopped meanwhile."""
+        """Switch on the fail jobs of queues with a fail handler here; False if stopped meanwhile."""
         for fail_queue in self._handlers.fail_queues:
             while self._grace_ms is None:
                 try:
@@ -248,7 +248,7 @@ class Worker:
         return ", ".join(f"{queue.tenant}/{queue.full_name}" for queue in self.settings.queues)
 
     async def _drain(self, runtime: Runtime) -> None:
-        """Stop claiming, wait for handlers, cancel those that do not end, release the other jobs."""
+        """Stop claiming, wait for handlers, cancel the remaining ones, release the other jobs."""
         self._state = "stopping"
         runtime.stop_claiming()
         time = asyncio.get_running_loop().time

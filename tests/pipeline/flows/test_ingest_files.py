@@ -169,7 +169,7 @@ WRONG = {
     "no kind": (("p.csv", "--kind", ""), "option kind is ''; give 1 to"),
     "no column": (("p.csv", "--map", "pay=id"), "a job has no column 'pay' to map to; it has kind, payload"),
     "no pair": (("p.csv", "--map", "id"), "--map wants NAME=VALUE; found 'id'"),
-    "no time": (("p.csv", "--keep", "soon"), "keep 'soon' is no duration; write a number and its unit"),
+    "no time": (("p.csv", "--keep", "soon"), "keep 'soon' is not a valid duration; use a number and a unit"),
     "no stream": (("p.csv", "--once"), "--once is for --follow"),
     "bad where": (("p.csv", "--where", "id >"), "--where 'id >' is no SQL that Spark understands"),
     "bad value": (("p.csv", "--where", "id > email"), "--where 'id > email' fails on a row: 'p"),

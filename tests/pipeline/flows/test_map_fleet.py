@@ -78,7 +78,7 @@ def test_the_command_writes_results_by_key_and_goes_on_from_where_it_was(
         ((), "a map needs an app, whose jobs the rows go through"),
         (("--app", APP, "--kind", "squre"), "no handler for kind 'squre'; did you mean 'square'?"),
         (("--app", APP, "--name", "a/b"), "the name of a map is 'a/b'"),
-        (("--app", APP, "--keep", "soon"), "keep 'soon' is no duration"),
+        (("--app", APP, "--keep", "soon"), "keep 'soon' is not a valid duration"),
         (("--app", APP, "--to", "."), "is no table that Headrace wrote, and is left alone"),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_condition_that_cannot_be_is_one_sentence_and_nothing_is_written(
 
 
 def test_what_is_wrong_besides_is_told_before_spark_reads_anything(spark: SparkSession, url: str) -> None:
-    with pytest.raises(Refused, match="spread 'soon' is no duration"):
+    with pytest.raises(Refused, match="spread 'soon' is not a valid duration"):
         replay_dead_letters(spark, url, "true", spread="soon")
     with pytest.raises(BadConfig, match="delay and spread together are more than a year; make them shorter"):
         replay_dead_letters(spark, url, "true", delay="366d", spread="1d")

@@ -191,7 +191,7 @@ async def test_a_payload_that_does_not_fit_fails_the_job_with_a_sentence() -> No
     [
         ("tests.worker.pools.nowhere:handle", "ModuleNotFoundError: No module named 'tests.worker.pools.nowhere'"),
         ("tests.worker.pools.handlers:handle", "has no 'handle'"),
-        ("tests.worker.pools.handlers:NOT_A_FUNCTION", "a function was wanted; found int"),
+        ("tests.worker.pools.handlers:NOT_A_FUNCTION", "expected a function; found int"),
         ("tests.worker.pools.handlers", "module:function"),
         ("tests.worker.pools.exits_on_import:handle", "SystemExit: 5"),
     ],

@@ -213,8 +213,8 @@ class RedisClient:
 
     def _replicas_error(self, server: Server, request: _Request, acknowledged: object) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"redis at {server.address} carried out {request.name}, but {self._replicas} replicas were to acknowledge"
-            f" it and the answer was {acknowledged}; a failover may lose it: look, or ask again"
+            f"redis at {server.address} ran {request.name}, but expected {self._replicas} replicas to acknowledge it"
+            f" and got {acknowledged}; a failover may lose it: check, or repeat it"
         )
 
     async def _can_repeat(self, server: Server, request: _Request, reply: Exception) -> bool:

@@ -120,7 +120,7 @@ def _check_durable(server: _ServerSettings) -> None:
         found = "appendonly no" if server.fsync == "snapshots" else f"appendfsync {server.fsync}"
         raise BadConfig(
             f"redis at {server.where} does not keep profile=durable (found {found}); set appendonly yes and appendfsync"
-            " always, or ask for profile=fast"
+            " always, or use profile=fast"
         )
 
 
@@ -130,7 +130,7 @@ def _check_replicated(server: _ServerSettings, options: RedisOptions) -> int:
     if server.replicas < wanted:
         raise BadConfig(
             f"redis at {server.where} has {server.replicas} replicas and profile=replicated needs {wanted}; add"
-            " replicas, or ask for profile=durable"
+            " replicas, or use profile=durable"
         )
     if int(server.settings.get("min-replicas-to-write", "0")) < 1:
         raise BadConfig(

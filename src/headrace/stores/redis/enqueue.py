@@ -74,7 +74,7 @@ class EnqueueCall:
         for call in calls:
             name = call.shard.queue.full_name
             batch.add_error(
-                StoreUnavailable(f"queue {name!r} was deleted {_CREATE_TRIES_MAX} times while it was made; ask again")
+                StoreUnavailable(f"queue {name!r} was deleted {_CREATE_TRIES_MAX} times meanwhile; try again")
             )
         return batch.result()
 

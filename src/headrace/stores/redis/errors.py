@@ -76,12 +76,12 @@ def error_of(where: str, what: str, reply: object, *, reads: bool) -> HeadraceEr
         return ScriptRefusal(reason, details)
     if isinstance(reply, NotSent):
         return StoreUnavailable(
-            f"redis at {where} could not be asked for {what} ({text}); nothing was changed, ask again"
+            f"redis at {where} could not be reached for {what} ({text}); nothing was changed, try again"
         )
     if isinstance(reply, ReplyLost):
         return lost_reply_error(where, what, text, reads=reads)
     if (code_of(text) in NOT_EXECUTED or text.startswith("ERR max number of clients")) and not is_from_function(text):
-        return StoreUnavailable(f"redis at {where} turned {what} away ({text}); nothing was changed, ask again later")
+        return StoreUnavailable(f"redis at {where} rejected {what} ({text}); nothing was changed, try again later")
     # The writes of a function before it failed stay.
     return lost_reply_error(where, what, text, reads=reads)
 
@@ -89,8 +89,10 @@ def error_of(where: str, what: str, reply: object, *, reads: bool) -> HeadraceEr
 def lost_reply_error(where: str, what: str, why: str, *, reads: bool) -> HeadraceError:
     """The error for a call that may have run."""
     if reads:
-        return StoreUnavailable(f"redis at {where} did not answer {what} ({why}); ask again")
-    return OutcomeUnknown(f"redis at {where} was asked for {what} but gave no good answer ({why}); look, or ask again")
+        return StoreUnavailable(f"redis at {where} did not answer {what} ({why}); try again")
+    return OutcomeUnknown(
+        f"redis at {where} gave no valid answer to {what} ({why}), so it may have run; check or repeat it"
+    )
 
 
 def startup_error(where: str, reply: Exception) -> HeadraceError:
@@ -107,5 +109,5 @@ def startup_error(where: str, reply: Exception) -> HeadraceError:
     if code_of(text) == "NOPERM":
         return BadConfig(f"redis at {where} refuses this user ({text}); see the ACL in docs/reference/stores.md")
     if code_of(text) in NOT_EXECUTED or text.startswith("ERR max number of clients"):
-        return StoreUnavailable(f"redis at {where} cannot be used yet ({text}); ask again later")
+        return StoreUnavailable(f"redis at {where} is not ready ({text}); try again later")
     return BadConfig(f"redis at {where} refused to start work ({text}); correct the URL or the server's settings")

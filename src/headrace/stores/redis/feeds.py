@@ -79,7 +79,7 @@ class RedisFeeds:
             if await self._change("feed_configure", feed, args):
                 return config
         raise StoreUnavailable(
-            f"feed {str(feed)!r} was configured by others {CONFIGURE_TRIES_MAX} times in a row; ask again"
+            f"feed {str(feed)!r} was configured by others {CONFIGURE_TRIES_MAX} times in a row; try again"
         )
 
     async def delete(self, feed: FeedName, *, instance: str, now_ms: int | None = None) -> None:

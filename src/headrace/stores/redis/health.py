@@ -117,7 +117,7 @@ async def _replies(server: Server, *commands: str) -> list[Any]:
             raise reply
         if isinstance(reply, Exception):
             raise StoreUnavailable(
-                f"redis at {server.address} did not answer {' and '.join(commands)} ({reply}); ask again"
+                f"redis at {server.address} did not answer {' and '.join(commands)} ({reply}); try again"
             )
     return replies
 

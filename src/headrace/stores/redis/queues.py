@@ -149,7 +149,7 @@ class RedisQueues:
             if await self._configure(queue, old, config, now):
                 return config
         raise StoreUnavailable(
-            f"queue {queue.full_name!r} was configured by others {CONFIGURE_TRIES_MAX} times in a row; ask again"
+            f"queue {queue.full_name!r} was configured by others {CONFIGURE_TRIES_MAX} times in a row; try again"
         )
 
     async def _configure(self, queue: Queue, old: QueueConfig, config: QueueConfig, now: int | str) -> bool:

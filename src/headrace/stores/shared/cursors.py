@@ -64,7 +64,7 @@ _NUMBER_MAX = 2**63 - 1
 def read_scan_cursor(shard: Shard, group: Group, cursor: str | None, is_position: Callable[[Group, str], bool]) -> str:
     """The position after which a scan continues, in the form of the store; "" at its beginning."""
     if group not in GROUPS:
-        raise Refused("bad_group", f"{bounded_repr(group)} is no group of a scan; use one of {', '.join(GROUPS)}")
+        raise Refused("bad_group", f"{bounded_repr(group)} is not a group of a scan; use one of {', '.join(GROUPS)}")
     if cursor is None:
         return ""
     giver = f"a scan of group {bounded_repr(group)} of this shard"

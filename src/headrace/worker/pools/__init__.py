@@ -1,1 +1,1 @@
-"""Where handlers run that must not run on the worker's event loop: threads and processes."""
+"""Pools of threads and processes for handlers that must not run on the worker's event loop."""

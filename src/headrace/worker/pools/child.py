@@ -62,7 +62,7 @@ class Loader:
         self._loaded: dict[tuple[str, str, str], LoadedHandler] = {}
 
     def find(self, task: ChildTask) -> LoadedHandler:
-        """The handler of a task; raises `BadConfig` naming the missing part."""
+        """The handler of a task; raises `BadConfig` that names the missing part."""
         key = task.target, task.style, task.codec
         loaded = self._loaded.get(key)
         if loaded is None:
@@ -83,7 +83,7 @@ class Loader:
         if isinstance(handler, Handler):
             return LoadedHandler(handler.function, handler.arguments, handler.codec)
         if not callable(found):
-            raise _load_error(task, f"a function was wanted; found {type(found).__name__}")
+            raise _load_error(task, f"expected a function; found {type(found).__name__}")
         codec = CODECS.get(task.codec)
         if codec is None:
             raise _load_error(
@@ -120,20 +120,20 @@ class ParentLink:
         self._sending = threading.Lock()
 
     def receive(self) -> ToChild | None:
-        """The next message; None when the parent has closed the link, or is gone."""
+        """The next message; None if the parent has closed the link or died."""
         while data := self._link.recv(256 * 1024):
             for message in self._unpacker.feed(data):
                 return message
         return None
 
     def send(self, message: ToParent) -> None:
-        """Send a message; returns when the socket has taken it."""
+        """Send a message; returns after the socket has accepted it."""
         with self._sending:
             self._link.sendall(pack_message(message))
 
     def leave(self) -> None:
-        """Keep the link open until the process has really ended: the parent takes a closed link for a dead process, and
-        exit functions are still to run."""
+        """Keep the link open until the process has ended: the parent takes a closed link for a dead process, and exit
+        functions have not run yet."""
         self._link.detach()
 
 
@@ -161,7 +161,7 @@ class ChildControl:
                 self._link.send(TaskProgress(fraction, note))
 
     def end(self) -> None:
-        """The handler has ended: ignore progress from a thread that it has left behind."""
+        """The handler has ended: ignore progress from its remaining threads."""
         with self._lock:
             self._is_over = True
 
@@ -191,7 +191,7 @@ def _work(link: ParentLink) -> None:
         watch.end()
         _flush()
         if os.getpid() != pid:
-            os._exit(0)  # a fork that returned from the handler; the original process replies
+            os._exit(0)  # a fork returned from the handler; the original process replies
         link.send(outcome)
     link.leave()
 
@@ -238,7 +238,7 @@ def _encode_result(arguments: Arguments[Any], result: Any) -> Returned | TaskRai
     try:
         done = Done(arguments.encode_result(result))
     except Refused as refused:
-        # The work is done, and a repetition would return the same result: a person has to look.
+        # The work is done, and a retry would return the same result: a person has to look.
         return TaskRaised("BadResult", job_error(refused).message, "fail")
     return Returned(done.result)
 

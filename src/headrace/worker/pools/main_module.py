@@ -26,7 +26,7 @@ def load(name: str | None, path: str | None) -> None:
     if name is not None and name.rpartition(".")[2] == "__main__":
         raise BadConfig(f"{name} is run as a program and has no guard; define the handler in another module")
     if name is None and (path is None or not Path(path).is_file()):
-        raise BadConfig("the main program is no file that another process can read; define the handler in a module")
+        raise BadConfig("the main program is not a file that another process can read; define the handler in a module")
     module = sys.modules[ALIAS] = types.ModuleType(ALIAS)
     try:
         content = (

@@ -25,7 +25,7 @@ class LogSetup(Struct, frozen=True):
     stream: Literal["stdout", "stderr"]
     level: int
     process: int | None = None
-    """The number of the worker process, where there are several."""
+    """The number of the worker process, if there are several."""
 
 
 class Setup(Struct, frozen=True, tag="setup"):
@@ -89,7 +89,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 class BadMessage(Exception):
-    """The other side sent bytes that are no message: the link is broken, or another program writes to it."""
+    """The other side sent invalid bytes: the link is broken, or another program writes to it."""
 
 
 def pack_message(message: Struct) -> bytes:

@@ -37,7 +37,7 @@ Reply = Ready | Returned | TaskRaised
 NOTHING = memoryview(b"")
 READ_BYTES = 256 * 1024
 POLL_S = 0.01
-"""How often to check for the death of a process, where there is no pidfd."""
+"""How often to check for the death of a process, on systems without pidfd."""
 # The folder first: a program may have found this package by a path that a new Python does not know.
 CODE = (
     "import sys; sys.path[0] = sys.argv.pop(1);"
@@ -63,7 +63,7 @@ class Process:
         self._is_sending = False
         self._dead: asyncio.Future[int] = self._loop.create_future()
         self._loop.add_reader(link, self._on_readable)
-        # A closed link is no sign of death: a program that the handler has forked may hold it open.
+        # Not the end of the link: a program forked by the handler may hold it open.
         self._pidfd = _pidfd(self.pid)
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._on_death)
@@ -117,8 +117,7 @@ class Process:
         return reply.result
 
     async def kill(self) -> None:
-        """Kill the process and its group; returns when it is really dead, however often the task is cancelled
-        meanwhile."""
+        """Kill the process and its group; returns after its death, even if the task is cancelled meanwhile."""
         self._kill()
         cancelled = None
         while not self._dead.done():
@@ -130,7 +129,7 @@ class Process:
             raise cancelled
 
     async def retire(self) -> None:
-        """Give an idle process a while to exit; then kill it with all that it has left running."""
+        """Give an idle process a while to exit; then kill it and its children."""
         try:
             with suppress(OSError):
                 self._link.shutdown(socket.SHUT_WR)
@@ -148,7 +147,7 @@ class Process:
         return await self._reply
 
     def _send(self) -> None:
-        """Send as much as the socket takes now, and the rest when it is writable."""
+        """Send as much as the socket accepts now, and the rest when it is writable."""
         try:
             self._unsent = self._unsent[self._link.send(self._unsent) :]
         except (BlockingIOError, InterruptedError):
@@ -171,7 +170,7 @@ class Process:
                 self._poll_death()
 
     def _read(self) -> bytes | None:
-        """Read what has arrived: None when there is nothing yet, `b""` at the end of the link."""
+        """Read the bytes that have arrived: None if there are none yet, `b""` at the end of the link."""
         try:
             data = self._link.recv(READ_BYTES)
             for message in self._unpacker.feed(data):
@@ -239,8 +238,8 @@ def _pidfd(pid: int) -> int | None:
         return None
 
 
-# A shell, because it takes a hundredth of the memory of a Python. It reads the process groups that start and end; the
-# end of its input is the end of the program, in whatever way.
+# A shell, because it takes a hundredth of the memory of a Python. It reads the process groups that start and end; its
+# input ends with the program, however that dies.
 SCRIPT = """
 trap '' HUP INT TERM
 groups=' '

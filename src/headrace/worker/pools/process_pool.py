@@ -33,11 +33,11 @@ class ProcessPool:
         self._slots = FifoSemaphore(size)
         self._orphan_killer: OrphanKiller | None = None
         self._processes: set[Process] = set()
-        """Processes that have started and are not known to be dead."""
+        """Started processes, except those known to be dead."""
         self._idle: list[Process] = []
         self._starting: set[asyncio.Task[Process]] = set()
         self._unclaimed: list[asyncio.Task[Process]] = []
-        """Starting processes that no task waits for."""
+        """Processes that are being started without a waiting task."""
         self._background: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -61,8 +61,8 @@ class ProcessPool:
         the loop for each report of the handler.
 
         Raises `ChildRaised` for an exception of the handler and `ProcessDied` for a process that died by itself. When
-        the awaiting task is cancelled, the process is killed with all that it has started, and `CancelledError` is
-        raised after its death: nothing of the job runs on. Closing the pool counts as a cancellation.
+        the awaiting task is cancelled, the process is killed with its children, and `CancelledError` is raised after
+        its death: no part of the job continues. Closing the pool counts as a cancellation.
         """
         await self._slots.acquire()
         try:

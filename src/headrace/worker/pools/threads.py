@@ -115,8 +115,8 @@ class ThreadPool:
         """Run `function` in a thread, inside a copy of the caller's context variables, and return or raise its result;
         wait for a thread if all are busy.
 
-        A thread cannot be stopped from outside. When the awaiting task is cancelled, this waits until the call has
-        really ended, and raises `CancelledError` then: a running call must not look finished.
+        A thread cannot be stopped from outside. If the awaiting task is cancelled, this waits until the call has ended
+        and then raises `CancelledError`: a running call must not look finished.
         """
         await self._slots.acquire()
         if self._is_closed:

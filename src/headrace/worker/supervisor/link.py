@@ -27,7 +27,7 @@ class SupervisorLink:
         self._sending = threading.Lock()
 
     def receive_spec(self) -> WorkerSpec | None:
-        """The first message; None when the supervisor is gone already."""
+        """The first message; None if the supervisor has died."""
         first = next(self._messages, None)
         return first if isinstance(first, WorkerSpec) else None
 
@@ -37,12 +37,12 @@ class SupervisorLink:
 
     def send_report(self, worker: Worker, counts: WorkerCounts, *, running: bool = False) -> None:
         """Send a report of the worker's health and counts."""
-        # Read the number of claims first: a worker that is idle afterwards has claimed nothing in between.
+        # Read the number of claims first: a worker that is idle afterwards made no claim in between.
         health = worker.health()
         self.send(Report(health if running else replace(health, running=[]), worker.is_idle, counts.copy()))
 
     def send(self, message: ToSupervisor) -> None:
-        """Send a message; returns when the socket has taken it, or the supervisor is gone."""
+        """Send a message; returns after the socket has accepted it, or if the supervisor has died."""
         with self._sending, suppress(OSError):
             self._link.sendall(pack_message(message))
 

@@ -20,7 +20,7 @@ class AppSource(Struct, frozen=True):
 
 
 class WorkerSpec(Struct, frozen=True, tag="spec"):
-    """The first message to a worker process: all that it needs to run a worker."""
+    """The first message to a worker process: everything needed to run a worker."""
 
     setup: Setup
     number: int
@@ -28,7 +28,7 @@ class WorkerSpec(Struct, frozen=True, tag="spec"):
     source: AppSource
     url: str
     kinds: list[str]
-    """The kinds that the supervisor found in the app: a process that misses one is refused."""
+    """The kinds that the supervisor found in the app: a process without one of them is refused."""
     settings: WorkerSettings
     shares: list[tuple[Queue, int]]
     """The queues of the settings, in their order; MessagePack cannot have them as keys."""
@@ -83,7 +83,7 @@ class Report(Struct, frozen=True, tag="report"):
 
 
 class WorkerFailed(Struct, frozen=True, tag="failed"):
-    """The worker is impossible, and a restart would not help."""
+    """The worker cannot run, and a restart would not help."""
 
     cls: str
     message: str

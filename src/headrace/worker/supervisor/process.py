@@ -37,7 +37,7 @@ class WorkerProcess:
         self.pid = process.pid
         self.started_ms = monotonic_ms()
         self.report: Report | None = None
-        """The last report; of a process that has ended in order it covers all of its jobs."""
+        """The last report; after an orderly end it covers all jobs of the process."""
         self.failed: WorkerFailed | None = None
         self._process = process
         self._reader = reader
@@ -46,7 +46,7 @@ class WorkerProcess:
 
     @staticmethod
     async def start(spec: WorkerSpec, count: int) -> "WorkerProcess":
-        """Start a process and send it its spec; raises OSError where the system cannot start it."""
+        """Start a process and send it its spec; raises OSError if the system cannot start it."""
         ours, theirs = socket.socketpair()
         with theirs:
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
@@ -76,7 +76,7 @@ class WorkerProcess:
         reading = asyncio.create_task(self._read())
         try:
             code = await self._process.wait()
-            # Not until the link closes: a program that a handler has forked may hold it open.
+            # Not until the link closes: a program forked by a handler may hold it open.
             await asyncio.wait([reading], timeout=LAST_MESSAGES_SECONDS)
         finally:
             reading.cancel()

@@ -48,7 +48,7 @@ class _Slot:
 
 
 class ProcessSupervisor:
-    """Runs `count` worker processes on the event loop that calls `run`. It opens no store and claims nothing itself.
+    """Runs `count` worker processes on the event loop that calls `run`. It opens no store and claims no jobs.
 
     `spec_of` builds the spec of a process from its number; the flag says whether it replaces a dead one.
     """
@@ -81,7 +81,7 @@ class ProcessSupervisor:
         """Work until `stop`, or with `until_idle` until all processes are idle. With `signals`, the first SIGTERM or
         SIGINT stops with the grace time and the second at once; for the main thread of a program.
 
-        Raises the error that makes the worker impossible in one of the processes, after all have ended.
+        If the worker cannot run in one of the processes, raises the error after all have ended.
         """
         self._loop = asyncio.get_running_loop()
         with stop_on_signals(self._stop) if signals else contextlib.nullcontext():

@@ -89,7 +89,7 @@ class Server:
             [role] = await connection.send([["ROLE"]])
             if not isinstance(role, list) or role[0] != b"master":
                 connection.close()
-                raise StoreUnavailable(f"redis at {self.address} is not the master any more; ask again")
+                raise StoreUnavailable(f"redis at {self.address} is no longer the master; try again")
         return connection
 
     def _on_lost(self, connection: RedisConnection) -> None:

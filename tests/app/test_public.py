@@ -25,9 +25,9 @@ NAMES = {
         """,
     "headrace.pipeline": """
         Backfilled DataDir Events FleetProgress FleetReport Ingested Mapped Mapping Replays Written backfill_jobs
-        compact enqueue follow_history follow_rows follow_stats ingest_rows lag lost map_rows publish read_followed
-        read_history read_refused read_source read_stats replay replay_dead_letters run_fleet session skipped
-        write_errors write_jobs write_report write_stats write_tables write_usage
+        compact enqueue follow_history follow_rows follow_stats ingest_rows lag lost map_rows payloads publish
+        read_followed read_history read_refused read_source read_stats replay replay_dead_letters run_fleet session
+        skipped views write_errors write_jobs write_report write_stats write_tables write_usage
         """,
     "headrace.pipeline.audit": "audit",
 }

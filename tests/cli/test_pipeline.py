@@ -11,7 +11,7 @@ from tests.cli.test_startup import imported
 from tests.cli.tree import functions
 
 NAMES = ("history", "jobs", "stats", "errors", "usage", "audit", "compact", "report", "replay", "backfill")
-OTHERS = ("fleet", "ingest", "map")
+OTHERS = ("fleet", "ingest", "map", "views")
 """They take something from elsewhere, and need no events."""
 ONCE = ("history", "stats")
 NEEDED = {"replay": ["--where", "true"], "backfill": ["--where", "true", "--name", "again"]}
@@ -99,3 +99,25 @@ def test_help_and_refusals_bring_no_spark() -> None:
     heavy = {"pyspark", "pyarrow", "pandas", "py4j", "rich.progress"}
     assert "headrace.cli.pipeline.tables" in helped & refused
     assert (heavy & helped, heavy & refused) == (set(), set())
+
+
+def test_views_print_the_sql_of_the_store_and_of_each_kind_of_the_app(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "app_of_views.py").write_text(
+        "from headrace import App\n\napp = App()\n\n\n@app.job\ndef invoice(order: int) -> float: ...\n"
+    )
+    monkeypatch.syspath_prepend(here)
+
+    codes = [main(["pipeline", "views"]), main(["pipeline", "views", "app_of_views:app"])]
+    told = capsys.readouterr()
+
+    sql = told.out.splitlines()
+    assert codes == [2, 0]
+    assert (
+        "views need an app, whose annotations give the types; name it as in: headrace pipeline views app:app"
+        in told.err
+    )
+    assert sql[0].startswith("CREATE OR REPLACE TEMPORARY VIEW jobs USING headrace OPTIONS (url 'sqlite:///")
+    assert "from_json(concat('{\"value\":', payload, '}'), 'value STRUCT<`order`: BIGINT>, corrupt STRING'" in sql[-1]
+    assert len(sql) == 8

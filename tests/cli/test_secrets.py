@@ -55,6 +55,7 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {
     **{("pipeline", name): ["--queue", "none"] for name in ("jobs", "errors", "usage", "audit", "report")},
     ("pipeline", "ingest"): ["rows.csv", "--name", "rows", "--kind", "probe"],
     ("pipeline", "fleet"): ["app_of_secrets:app"],
+    ("pipeline", "views"): ["app_of_secrets:app"],
     ("pipeline", "map"): ["rows.csv", "--app", "app_of_secrets:app", "--kind", "probe", "--key", "n", "--name", "rows"],
 }
 """Every command that takes a URL, with arguments that bring it as far as the store."""

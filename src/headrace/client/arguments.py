@@ -80,6 +80,11 @@ class Arguments(Generic[R]):
         shown = [_shown(each) for each in self._parameters]
         return f"{self._name}({', '.join(shown)})"
 
+    @property
+    def payload_type(self) -> Any:
+        """The type that a payload is decoded to: a struct of the named arguments, or the one argument."""
+        return self._wire
+
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
         """The payload of a call with these arguments; raises `Refused` (`bad_arguments`) if they do not fit."""
         if not args and self._required <= kwargs.keys() <= self._known and self.style == "named":

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from headrace.pipeline.sinks import publish as publish
     from headrace.pipeline.sinks import replay as replay
     from headrace.pipeline.spark_session import session as session
+    from headrace.pipeline.sql_views import payloads as payloads
+    from headrace.pipeline.sql_views import views as views
     from headrace.pipeline.stats.run import (
         follow_stats as follow_stats,
     )

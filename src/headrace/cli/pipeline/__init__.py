@@ -2,7 +2,7 @@
 
 import typer
 
-from headrace.cli.pipeline import audit, backfill, fleet, history, ingest, replay, report, stats, tables
+from headrace.cli.pipeline import audit, backfill, fleet, history, ingest, replay, report, stats, tables, views
 from headrace.cli.pipeline import map as mapping
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -18,6 +18,7 @@ commands.command("fleet")(fleet.fleet)
 commands.command("map")(mapping.map)
 commands.command("replay")(replay.replay)
 commands.command("backfill")(backfill.backfill)
+commands.command("views")(views.views)
 commands.command("report")(report.report)
 
 __all__ = ["commands"]

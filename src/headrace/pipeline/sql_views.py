@@ -1,0 +1,231 @@
+"""Payloads and results as structs, and views of everything in a store for SQL."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, get_args
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.app.discovery import load_app, url_of
+from headrace.model.clock import SystemClock
+from headrace.model.errors import BadConfig
+from headrace.model.redact import redact
+from headrace.model.validate import bounded_repr, nearest
+from headrace.pipeline.data_dir import TABLES, DataDir
+from headrace.pipeline.history.read import read_history
+from headrace.pipeline.payload_schemas import COLUMNS, infer_types, keep_types
+from headrace.pipeline.payload_types import TEXT, PayloadTypes, ddl, quoted, storable, types_of
+from headrace.pipeline.source.options import ALL, SourceOptions
+from headrace.pipeline.tables.summary import read_table
+from headrace.stores.open import with_whole_path
+
+if TYPE_CHECKING:
+    from headrace.app.app import App
+
+PayloadOrigin = Literal["jobs", "dead", "results", "journal", "history"]
+"""Where payloads are: of jobs as they are now, of dead letters, of results, of events, and of events that were kept."""
+
+SOURCES = {
+    "jobs": {"what": "jobs"},
+    "dead_letters": {"what": "dead"},
+    "results": {"what": "results"},
+    "journal": {"what": "journal"},
+    "journal_payloads": {"what": "journal", "payloads": "true"},
+}
+"""The views of what the store holds, with the options of each."""
+TYPED = {"jobs": "jobs", "dead_letters": "dead_letters", "journal_payloads": "journal"}
+"""Views from which one is made for each kind, and how the names of those begin."""
+_CORRUPT = "corrupt"
+_OPTIONS = f"map('columnNameOfCorruptRecord', '{_CORRUPT}', 'timeZone', 'UTC')"
+
+
+def payloads(
+    spark: SparkSession,
+    app: "App | str",
+    kind: str,
+    *,
+    origin: PayloadOrigin = "jobs",
+    url: str | None = None,
+    tenant: str = ALL,
+    queue: str = ALL,
+    data_dir: DataDir | None = None,
+) -> DataFrame:
+    """The jobs (or events) of a kind with `payload` and `result` as structs, by the annotations of its function.
+
+    `app` is an app or its name, as in "shop.jobs:app"; `url` is that of the store, the app's own by default. `origin`
+    is `jobs` (as the store holds them now), `dead`, `results`, `journal`, or `history`, which reads the history of
+    `data_dir`. Columns are those of the origin and `payload_json`, `result_json` (the texts themselves) and `fits`:
+    whether both are what the annotations say. A place that does not fit is null, and no row is left out.
+    """
+    if origin not in get_args(PayloadOrigin):
+        raise BadConfig(f"origin is {bounded_repr(origin)}; give {', '.join(get_args(PayloadOrigin))}")
+    if isinstance(app, str):
+        app = load_app(app)
+    types = _app_types(app, kind)
+    if origin == "history":
+        if data_dir is None:
+            raise BadConfig("origin is history and data_dir is missing; give the folder that holds the history")
+        frame = read_history(spark, data_dir.history)
+        for name, wanted in (("tenant", tenant), ("queue", queue)):
+            frame = frame if wanted == ALL else frame.where(frame[name].isin(*wanted.split(",")))
+        if not set(COLUMNS) & set(frame.columns):
+            raise BadConfig(
+                f"the history in {data_dir.history} has no payloads; write one with:"
+                " headrace pipeline history --payloads"
+            )
+    else:
+        options = {"what": origin, "url": with_whole_path(url or url_of(app.url)), "tenant": tenant, "queue": queue}
+        if origin == "journal":
+            options["payloads"] = "true"
+        SourceOptions.parse(options)  # Spark would find the same faults, but wrap them into a traceback of its own
+        frame = spark.read.format("headrace").options(**options).load()
+    return with_structs(frame.where(frame.kind == kind), types)
+
+
+def with_structs(frame: DataFrame, types: PayloadTypes) -> DataFrame:
+    """The rows of one kind with `payload` and `result` by these types; pure, for a frame that has one of them or both.
+
+    Adds `payload_json` and `result_json`, the texts as they were, and `fits`.
+    """
+    parsed, typed = _expressions(frame.columns, types)
+    return frame.selectExpr("*", *parsed).selectExpr(*typed)
+
+
+def views(
+    spark: SparkSession,
+    url: str,
+    app: "App | str | None" = None,
+    *,
+    tenant: str = ALL,
+    queue: str = ALL,
+    data_dir: DataDir | None = None,
+) -> list[str]:
+    """Make temporary views of a store and of a data folder, and return their names.
+
+    `jobs`, `dead_letters`, `results`, `journal` and `journal_payloads` are what `format("headrace")` reads. For each
+    kind of job there are `jobs_KIND`, `dead_letters_KIND` and `journal_KIND`, whose payloads and results are structs
+    (see `payloads`). With `data_dir` there are `history`, `history_KIND` if it has payloads, and each table as
+    `table_NAME`.
+
+    Types come from the annotations of `app`; without one, from the JSON of the latest jobs of each kind: then
+    `data_dir` keeps them with their changes, and they only grow.
+    """
+    options = {"url": with_whole_path(url), "tenant": tenant, "queue": queue}
+    SourceOptions.parse(options)
+    names = _folder_views(spark, data_dir)
+    if app is None:
+        jobs = spark.read.format("headrace").options(**options, what="jobs").load()
+        kinds = infer_types(jobs.select("kind", "enqueued_at", *COLUMNS))
+        if data_dir is not None:
+            kinds = keep_types(data_dir.folder, kinds, SystemClock().now_ms())
+    else:
+        kinds = app_types(app)
+    columns = {name: spark.table(name).columns for name in names if name == "history"}
+    for name, statement in view_statements(options, kinds, columns):
+        spark.sql(statement)
+        names.append(name)
+    return names
+
+
+def app_types(app: "App | str") -> dict[str, PayloadTypes]:
+    """The types of all kinds of an app."""
+    found = load_app(app) if isinstance(app, str) else app
+    return {kind: _app_types(found, kind) for kind in found.registry.kinds}
+
+
+def view_statements(
+    options: Mapping[str, str], kinds: Mapping[str, PayloadTypes], others: Mapping[str, list[str]] | None = None
+) -> Iterator[tuple[str, str]]:
+    """The names of views and the SQL that makes them, in the order in which any session of Spark can run it.
+
+    `options` are those of `format("headrace")`; `others` are views with events or jobs that are there already, with
+    their columns, such as a history.
+    """
+    sources: dict[str, tuple[str, list[str]]] = {}
+    for name, own in SOURCES.items():
+        settings = {**options, **own}
+        text = ", ".join(f"{key} {_literal(value)}" for key, value in settings.items())
+        yield name, f"CREATE OR REPLACE TEMPORARY VIEW {name} USING headrace OPTIONS ({text})"
+        if name in TYPED:
+            has_result = name != "dead_letters"
+            sources[name] = TYPED[name], ["payload", "result"] if has_result else ["payload"]
+    for name, columns in (others or {}).items():
+        if set(COLUMNS) & set(columns):
+            sources[name] = name, columns
+    for suffix, kind in _suffixes(kinds).items():
+        for source, (prefix, columns) in sources.items():
+            parsed, typed = _expressions(columns, kinds[kind])
+            name = f"{prefix}_{suffix}"
+            inner = f"SELECT {', '.join(['*', *parsed])} FROM {source} WHERE kind = {_literal(kind)}"  # noqa: S608 - quoted
+            query = f"SELECT {', '.join(typed)} FROM ({inner})"  # noqa: S608 - names of ours
+            yield name, f"CREATE OR REPLACE TEMPORARY VIEW {quoted(name)} AS {query}"
+
+
+def shown_options(url: str, tenant: str, queue: str) -> dict[str, str]:
+    """Options for SQL that a person is shown: a URL with a secret is taken from HEADRACE_URL when the SQL is run."""
+    whole = with_whole_path(url)
+    return {"url": whole if redact(whole) == whole else "${env:HEADRACE_URL}", "tenant": tenant, "queue": queue}
+
+
+def _app_types(app: "App", kind: str) -> PayloadTypes:
+    job = app.registry.find(kind)
+    if job is None:
+        near = nearest(kind, app.registry.kinds)
+        hint = f"; did you mean {near!r}?" if near else f"; it has {', '.join(app.registry.kinds) or 'none'}"
+        raise BadConfig(f"the app has no job of kind {bounded_repr(kind)}{hint}")
+    return types_of(job.handler)
+
+
+def _expressions(columns: list[str], types: PayloadTypes) -> tuple[list[str], list[str]]:
+    """What parses the texts, and then the columns of the outcome."""
+    parsed, replaced, problems = [], [], []
+    there = [name for name in COLUMNS if name in columns]
+    for name in there:
+        kind = storable(getattr(types, name))
+        if kind == TEXT:
+            replaced += [f"{name} AS {name}_json", name]
+            continue
+        # Wrapped: at the top Spark takes no number and no text.
+        schema = _literal(f"value {ddl(kind)}, {_CORRUPT} STRING")
+        parsed.append(f"""from_json(concat('{{"value":', {name}, '}}'), {schema}, {_OPTIONS}) AS {name}_parsed""")
+        replaced += [f"{name} AS {name}_json", f"{name}_parsed.value AS {name}"]
+        problems.append(f"{name}_parsed.{_CORRUPT} IS NULL")
+    dropped = [*there, *(f"{name}_parsed" for name in there if any(f" AS {name}_parsed" in each for each in parsed))]
+    fits = " AND ".join(problems) or "true"
+    return parsed, [f"* EXCEPT ({', '.join(dropped)})", *replaced, f"{fits} AS fits"]
+
+
+def _suffixes(kinds: Mapping[str, PayloadTypes]) -> dict[str, str]:
+    """Kinds by the ends of their views' names; of kinds that differ in signs only, the later ones are numbered."""
+    found: dict[str, str] = {}
+    for kind in kinds:
+        plain = suffix = re.sub(r"\W+", "_", kind).strip("_").lower() or "kind"
+        number = 1
+        while suffix in found:
+            number += 1
+            suffix = f"{plain}_{number}"
+        found[suffix] = kind
+    return found
+
+
+def _folder_views(spark: SparkSession, data_dir: DataDir | None) -> list[str]:
+    """Make the views of what a data folder holds."""
+    if data_dir is None:
+        return []
+    names = []
+    if data_dir.history.exists():
+        read_history(spark, data_dir.history).createOrReplaceTempView("history")
+        names.append("history")
+    for name in TABLES:
+        if data_dir.table(name).exists():
+            read_table(spark, data_dir, name).createOrReplaceTempView(f"table_{name}")
+            names.append(f"table_{name}")
+    return names
+
+
+def _literal(text: str) -> str:
+    """A text as SQL writes it; a dollar would begin a variable."""
+    if text == "${env:HEADRACE_URL}":
+        return f"'{text}'"
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
+    return f"'{escaped}'"

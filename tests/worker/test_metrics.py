@@ -21,7 +21,7 @@ from headrace.stores.contract.store import Store
 from headrace.worker.counts import WorkerCounts
 from headrace.worker.events import EventEmitter, LeaseLost, Lifecycle
 from headrace.worker.exceptions import Fail, Release
-from headrace.worker.metrics import Metrics, MetricsServer
+from headrace.worker.metrics import Metrics, MetricsServer, PrometheusPage
 from headrace.worker.settler import Settler
 from tests.worker.support import SOON_S, build_handlers, build_worker, job, jobs, run_until_idle
 from tests.worker.test_logging import run_of
@@ -45,7 +45,7 @@ def ask(server: MetricsServer, path: str, method: str = "GET", **headers: str) -
 
 def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """What a scrape finds, read by Prometheus' own parser."""
-    text, _ = metrics._page("")
+    text, _ = PrometheusPage(metrics.registry)("")
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text.decode())

@@ -38,7 +38,7 @@ class Metrics:
     """
 
     def __init__(self, health: Callable[[], WorkerHealth] | None = None) -> None:
-        self._core = _prometheus()
+        self._core = prometheus()
         self._health = health
         self._counts = WorkerCounts()
         self.registry = self._core.CollectorRegistry()
@@ -62,18 +62,14 @@ class Metrics:
         `health` is `worker.health`. Port 0 chooses a free port: `server.port`.
         """
         self._health = health or self._health
-        return MetricsServer(host, port, self._page, self._health)
-
-    def _page(self, accept: str) -> tuple[bytes, str]:
-        encode, content_type = self._core.exposition.choose_encoder(accept)
-        return encode(self.registry), content_type
+        return MetricsServer(host, port, PrometheusPage(self.registry), self._health)
 
 
 class SummedMetrics:
     """The metrics of several processes: `poll` returns their health and the sums of their counts."""
 
     def __init__(self, poll: "Callable[[], tuple[ProcessesHealth, WorkerCounts]]") -> None:
-        self._core = _prometheus()
+        self._core = prometheus()
         self._poll = poll
         self._registry = self._core.CollectorRegistry()
         self._registry.register(self)
@@ -93,11 +89,7 @@ class SummedMetrics:
 
     def serve(self, host: str, port: int) -> "MetricsServer":
         """Answer GET /metrics and GET /health from a separate thread."""
-        return MetricsServer(host, port, self._page, lambda: self._poll()[0])
-
-    def _page(self, accept: str) -> tuple[bytes, str]:
-        encode, content_type = self._core.exposition.choose_encoder(accept)
-        return encode(self._registry), content_type
+        return MetricsServer(host, port, PrometheusPage(self._registry), lambda: self._poll()[0])
 
 
 def _counters(core: Any, counts: WorkerCounts) -> "Iterable[Metric]":
@@ -130,7 +122,8 @@ def _histogram(core: Any, name: str, about: str, labels: Labels, histograms: dic
     return family  # type: ignore[no-any-return]
 
 
-def _prometheus() -> Any:
+def prometheus() -> Any:
+    """The package prometheus_client; raises `BadConfig` where it is missing."""
     try:
         import prometheus_client
         import prometheus_client.core
@@ -140,6 +133,18 @@ def _prometheus() -> Any:
             "metrics need the package prometheus-client, which is not there; pip install 'headrace[metrics]'"
         ) from error
     return prometheus_client
+
+
+class PrometheusPage:
+    """The metrics of a registry as the body of a response, in the format that the request accepts."""
+
+    def __init__(self, registry: Any) -> None:
+        self._choose_encoder = prometheus().exposition.choose_encoder
+        self._registry = registry
+
+    def __call__(self, accept: str) -> tuple[bytes, str]:
+        encode, content_type = self._choose_encoder(accept)
+        return encode(self._registry), content_type
 
 
 class MetricsServer:

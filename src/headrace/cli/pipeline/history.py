@@ -18,6 +18,8 @@ from headrace.cli.pipeline.options import (
     Every,
     Lossy,
     Master,
+    MetricsHost,
+    MetricsPort,
     Once,
     Queues,
     Tenants,
@@ -25,7 +27,7 @@ from headrace.cli.pipeline.options import (
     folder_of,
 )
 from headrace.cli.pipeline.progress import Followed, ProgressLine
-from headrace.cli.pipeline.session import NOTHING, PipelineRequest, short, sparked
+from headrace.cli.pipeline.session import NOTHING, PipelineRequest, query_metrics, short, sparked
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 from headrace.pipeline.history.layout import GLOB
@@ -54,6 +56,8 @@ def history(
     no_consumer: NoConsumer = False,
     hold: Hold = False,
     allow_loss: Lossy = False,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     master: Master = MASTER,
     conf: Conf = None,
     json: Json = False,
@@ -74,7 +78,10 @@ def history(
         output.say(NOTHING)
         return OK
     line = ProgressLine(output)
-    with sparked(asked.engine, line, found.events if once else None) as spark:
+    with (
+        sparked(asked.engine, line, found.events if once else None) as spark,
+        query_metrics(spark, metrics_host, metrics_port, output),
+    ):
         from headrace.pipeline.history.run import follow_history
 
         line.stage(f"history into {short(data_dir.history)}")

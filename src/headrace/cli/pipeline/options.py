@@ -63,6 +63,17 @@ EventsMax = Annotated[int, typer.Option("--events-max", min=1, help="Events that
 Lossy = Annotated[
     bool, typer.Option("--allow-loss", help="Go on where the store has dropped or lost events, and count them.")
 ]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        min=0,
+        max=65_535,
+        show_default=False,
+        help="Serve /metrics for Prometheus there; 0 takes any free port.",
+    ),
+]
+MetricsHost = Annotated[str, typer.Option("--metrics-host", help="The address for it; 0.0.0.0 is all of this machine.")]
 
 
 class SparkEngine(Struct, frozen=True):

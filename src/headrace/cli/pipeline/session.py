@@ -166,3 +166,16 @@ def sparked(engine: SparkEngine, line: ProgressLine, events: int | None) -> Iter
         quiet = not os.environ.get(TRACEBACK)
         with open_session("headrace pipeline", engine.master, conf, quiet=quiet) as spark, line.of_spark(spark):
             yield spark
+
+
+@contextmanager
+def query_metrics(spark: "Spark", host: str, port: int | None, output: Output) -> Iterator[None]:
+    """Serve the metrics of streaming queries within this block, when there is a port for them, and say where."""
+    if port is None:
+        yield
+        return
+    from headrace.pipeline.metrics import serve_metrics
+
+    with serve_metrics(spark, host, port) as server:
+        output.hint(f"metrics: http://{host}:{server.port}/metrics")
+        yield

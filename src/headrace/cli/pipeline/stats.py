@@ -19,6 +19,8 @@ from headrace.cli.pipeline.options import (
     From,
     Lossy,
     Master,
+    MetricsHost,
+    MetricsPort,
     Once,
     Queues,
     Rows,
@@ -27,7 +29,7 @@ from headrace.cli.pipeline.options import (
     engine,
 )
 from headrace.cli.pipeline.progress import Followed, ProgressLine
-from headrace.cli.pipeline.session import PipelineRequest, short, sparked, working
+from headrace.cli.pipeline.session import PipelineRequest, query_metrics, short, sparked, working
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms, duration_text
 
@@ -53,6 +55,8 @@ def stats(
     feed: Feed = FEED,
     no_feed: NoFeed = False,
     allow_loss: Lossy = False,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     limit: Rows = 10,
     master: Master = MASTER,
     conf: Conf = None,
@@ -71,7 +75,8 @@ def stats(
         return OK
     if origin is not None:
         raise BadConfig("--origin is for --once; live statistics follow the journal")
-    return _live(output, asked, window_ms, every_ms, events_max, chosen, allow_loss)
+    serving = metrics_host, metrics_port
+    return _live(output, asked, window_ms, every_ms, events_max, chosen, allow_loss, serving)
 
 
 def _all_windows(output: Output, asked: PipelineRequest, window_ms: int, feed: str | None, limit: int) -> None:
@@ -109,11 +114,12 @@ def _live(
     events_max: int,
     feed: str | None,
     allow_loss: bool,
+    serving: tuple[str, int | None],
 ) -> int:
     asked.look()
     followed, line, counts = Followed(), ProgressLine(output), StatsCounts()
     folder = asked.data_dir.table("stats")
-    with sparked(asked.engine, line, None) as spark:
+    with sparked(asked.engine, line, None) as spark, query_metrics(spark, *serving, output):
         from headrace.pipeline.stats.run import follow_stats
 
         line.stage(f"statistics into {short(folder)}")

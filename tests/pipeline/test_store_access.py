@@ -10,8 +10,9 @@ from headrace.model.event import Span
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.source.journal.reader import JournalPartition, JournalReader
 from headrace.pipeline.source.options import SourceOptions
+from headrace.pipeline.source.partitioning import HostPartition
 from headrace.pipeline.source.schema import JOURNAL
-from headrace.pipeline.source.store_access import HostPartition, check_host, this_host
+from headrace.pipeline.source.store_access import check_host, this_host
 from tests.pipeline.filling import fill, tell
 from tests.pipeline.stories import url_of
 

@@ -4,12 +4,23 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import TypeVar
 
+from pyspark.sql.datasource import InputPartition
+
 from headrace.model.event import Bounds, Span
 from headrace.model.names import Shard
+from headrace.pipeline.source.store_access import this_host
 
 EVENTS_PER_PARTITION = 250_000
 """Some half a second of reading, beside the 60 ms that Spark takes for a task in Python; little to do again when one
 fails."""
+
+
+class HostPartition(InputPartition):
+    """The work of one task, with the machine that planned it, which the task checks."""
+
+    def __init__(self, value: object = None) -> None:
+        super().__init__(value)
+        self.planned_on = this_host()
 
 
 def span_of(shard: Shard, bounds: Bounds) -> Span:

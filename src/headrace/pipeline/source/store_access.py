@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyspark.sql.datasource import InputPartition
-
 from headrace.model.errors import BadConfig
 from headrace.stores.contract.store import Store
 from headrace.stores.open import POSTGRES, REDIS, open_store, split, sqlite_path, unknown_scheme
@@ -94,14 +92,6 @@ def check_host(url: str, planned_on: str) -> None:
 
 def _name(machine: str) -> str:
     return machine.partition(" ")[0]
-
-
-class HostPartition(InputPartition):
-    """What one task does, and the machine on which that was planned: made there, and checked in the task."""
-
-    def __init__(self, value: object = None) -> None:
-        super().__init__(value)
-        self.planned_on = this_host()
 
 
 def check_master(url: str, master: str) -> None:

@@ -11,8 +11,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from headrace.pipeline.source.options import SourceOptions
+from headrace.pipeline.source.partitioning import HostPartition
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import HostPartition, check_host, connect
+from headrace.pipeline.source.store_access import check_host, connect
 from headrace.stores.contract.store import Store
 
 OffsetJson = Mapping[str, Any]

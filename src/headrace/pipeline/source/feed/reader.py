@@ -15,9 +15,9 @@ from headrace.pipeline.source.feed.offset import FeedOffset, FeedSpan
 from headrace.pipeline.source.feed.rows import PRESENT, of_items, read_spans
 from headrace.pipeline.source.filters import Filters, Pushing
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.partitioning import pack
+from headrace.pipeline.source.partitioning import HostPartition, pack
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import HostPartition, check_host, connect
+from headrace.pipeline.source.store_access import check_host, connect
 from headrace.pipeline.source.stream_reader import OffsetJson, OffsetStreamReader
 from headrace.stores.contract.store import Store
 

@@ -12,9 +12,9 @@ from headrace.pipeline.source.journal.offset import Offset
 from headrace.pipeline.source.journal.pages import read_spans
 from headrace.pipeline.source.journal.ranges import find_ranges
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.partitioning import split
+from headrace.pipeline.source.partitioning import HostPartition, split
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import HostPartition, check_host, connect
+from headrace.pipeline.source.store_access import check_host, connect
 from headrace.pipeline.source.stream_reader import OffsetJson, OffsetStreamReader, StreamPartition
 from headrace.stores.contract.store import Store
 

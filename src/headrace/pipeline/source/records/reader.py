@@ -17,10 +17,10 @@ from headrace.pipeline.source.arrow import coalesce
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.filters import Filters, Pushing
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.partitioning import pack
+from headrace.pipeline.source.partitioning import HostPartition, pack
 from headrace.pipeline.source.records.rows import RecordRows
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.store_access import HostPartition, check_host, connect
+from headrace.pipeline.source.store_access import check_host, connect
 from headrace.stores.contract.store import Store
 
 STATES: dict[Group, tuple[State, ...]] = {

@@ -7,10 +7,10 @@ PY := .venv/bin/python
 PARTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers check test test-versions test-lowest demo bench bench-peers bench-spark proof docs lock clean
+.PHONY: help setup servers check test test-versions test-spark-versions test-lowest demo bench bench-peers bench-spark proof docs lock clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## Make .venv with the locked packages; an instant when it is there already
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); install Python 3.11 or newer, or type: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -27,6 +27,9 @@ test: servers  ## Check and run every test, each part timed against its budget
 
 test-versions: servers  ## Run a part of the tests on every Python from 3.11 on that is found
 	@$(PY) -m tools.versions
+
+test-spark-versions: servers  ## Run a part of the pipeline's tests on every minor version of Spark that is served
+	@$(PY) -m tools.spark_versions
 
 test-lowest: servers  ## Run a part of the tests with the lowest versions that pyproject.toml allows
 	@$(PY) -m tools.lowest
@@ -57,5 +60,5 @@ lock:  ## Resolve requirements/*.txt again from pyproject.toml
 	@$(PYTHON) -B -m tools.lock
 
 clean:  ## Remove .venv and all files left by the tools
-	rm -rf .venv .venv-versions .venv-lowest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-spark .venv-versions .venv-lowest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

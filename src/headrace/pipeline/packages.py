@@ -1,5 +1,6 @@
-"""Says what to install where a package is missing without which there is no Spark."""
+"""Says what to install where Spark is missing or too old."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -7,21 +8,42 @@ from importlib.util import find_spec
 from headrace.model.errors import BadConfig
 
 PACKAGES = ("pyspark", "pyarrow", "pandas", "py4j")
+SPARK_MIN = (4, 1)
+"""4.0 pushes no filters and has no Arrow writer for streams."""
 MISSING = "the pipeline needs Spark; pip install 'headrace[spark]'"
 
 
 @contextmanager
 def needing_spark() -> Iterator[None]:
-    """Within this block, where modules are imported, a package that is missing is refused with what to do."""
+    """Within this block, where modules are imported, a package that is missing or too old is refused with what to
+    do."""
     try:
         yield
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in PACKAGES:
-            raise
-        raise BadConfig(MISSING) from missing
+    except ImportError as error:
+        if error.name in PACKAGES:
+            raise BadConfig(MISSING) from error
+        if "pyspark" in sys.modules:
+            # Names that an old Spark lacks fail to import as well.
+            check_version(sys.modules["pyspark"].__version__)
+        raise
 
 
 def check_packages() -> None:
     """Refuse at once, without importing any of them, what `needing_spark` would refuse later."""
     if any(find_spec(name) is None for name in PACKAGES):
         raise BadConfig(MISSING)
+
+
+def check_version(version: str) -> None:
+    """Refuse a version of Spark that the pipeline cannot run on."""
+    if parse_version(version) < SPARK_MIN:
+        raise BadConfig(
+            f"the pipeline needs Spark {'.'.join(map(str, SPARK_MIN))} or newer, and this is {version}; pip install -U"
+            " 'headrace[spark]'"
+        )
+
+
+def parse_version(version: str) -> tuple[int, int]:
+    """The major and the minor number of a version of Spark."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)

@@ -17,6 +17,7 @@ from headrace.pipeline.history.layout import CHECKPOINT, history_folder, spark_p
 from headrace.pipeline.history.lock import take_lock
 from headrace.pipeline.history.resume import begin, check_folder, find_begins, first_batch, is_named, renew
 from headrace.pipeline.history.state import FORMS, Form
+from headrace.pipeline.source.compat import limit_options
 from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, SourceOptions
 
 NAME = "history"
@@ -69,7 +70,7 @@ def follow_history(
         first, begins = _resume(home, form, options, reader)
         if begins is not None:
             given["startingOffsets"] = msgspec.json.encode(begins).decode()
-        stream = spark.readStream.format("headrace").options(**given, maxEventsPerTrigger=str(events_max)).load()
+        stream = spark.readStream.format("headrace").options(**given, **limit_options(events_max)).load()
         batches = Writer(home, lock, first, options, reader)
         writer = stream.writeStream.queryName(NAME).foreachBatch(batches.write)
         writer = writer.option("checkpointLocation", spark_path(home / CHECKPOINT))

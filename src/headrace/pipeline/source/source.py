@@ -4,12 +4,12 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
 from pyspark.sql.types import StructType
 
 from headrace.model.errors import BadConfig
+from headrace.pipeline.source.compat import DataSourceStreamArrowWriter, check_limit
 from headrace.pipeline.source.options import SourceOptions, WriteOptions
 from headrace.pipeline.source.schema import Table, table_of
 
@@ -49,6 +49,8 @@ class HeadraceSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         options, table = self._read_options(schema)
+        if options.events_max is not None:
+            check_limit()
         if options.ending is not None:
             raise BadConfig("option endingOffsets is for batches; a stream has no end, use trigger(availableNow=True)")
         if options.what == "journal":

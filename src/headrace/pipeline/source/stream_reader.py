@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from headrace.pipeline.source.compat import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import HostPartition
 from headrace.pipeline.source.schema import Table

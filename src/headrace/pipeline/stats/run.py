@@ -14,6 +14,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from headrace.model.feed import FeedName
 from headrace.pipeline.files import locked
+from headrace.pipeline.source.compat import limit_options
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.source.store_access import connect
 from headrace.pipeline.stats.columns import ROW, STATS, Row
@@ -73,7 +74,7 @@ def follow_stats(
     live = Live(place, options, window_ms, feed, tell or _tell, on_batch)
     events = (
         spark.readStream.format("headrace")
-        .options(**options, columns=",".join(NAMED), maxEventsPerTrigger=str(events_max))
+        .options(**options, columns=",".join(NAMED), **limit_options(events_max))
         .option("failOnDataLoss", str(fail_on_loss).lower())
         .load()
     )

@@ -5,6 +5,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
+from headrace.pipeline.source.compat import latest_values
 from headrace.pipeline.tables.lives import place
 
 FOLDS = (
@@ -54,6 +55,7 @@ def errors(events: DataFrame, samples: int = 3) -> DataFrame:
     )
     last = F.struct("happened_at", "epoch", "seq")
     sample = F.struct("queue", "id", "happened_at", F.col("error_message").alias("message"))
+    latest = F.struct("last.happened_at", "queue", "shard", "last.epoch", "last.seq")
     by_job = failed.groupBy("tenant", "fingerprint", "error_class", "template", "queue", "shard", "id").agg(
         F.collect_set("kind").alias("kinds"),
         F.count("*").alias("failures"),
@@ -74,9 +76,7 @@ def errors(events: DataFrame, samples: int = 3) -> DataFrame:
             F.count("*").alias("jobs"),
             F.min("first_seen").alias("first_seen"),
             F.max("last_seen").alias("last_seen"),
-            F.max_by("sample", F.struct("last.happened_at", "queue", "shard", "last.epoch", "last.seq"), samples).alias(
-                "sample_jobs"
-            ),
+            latest_values(F.col("sample"), latest, samples).alias("sample_jobs"),
         )
         .orderBy(F.desc("failures"), "tenant", "fingerprint")
     )

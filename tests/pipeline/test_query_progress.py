@@ -28,3 +28,9 @@ def test_progress_is_understood_as_python_gives_it_and_as_json() -> None:
     for progress in (given, json.dumps({"sources": [source(5, 1, 2)]}), json.dumps(given)):
         assert (lag(progress), skipped(progress), lost(progress)) == (5, 1, 2)
     assert lag({"sources": [{"endOffset": "no json", "latestOffset": "no json"}]}) == 0
+
+
+def test_spark_4_1_reports_no_lag_and_its_losses_are_counted_all_the_same() -> None:
+    progress = {"sources": [{"endOffset": source(0, 1, 2)["endOffset"], "latestOffset": None}]}
+
+    assert (lag(progress), skipped(progress), lost(progress)) == (0, 1, 2)

@@ -136,54 +136,54 @@ def test_a_java_that_does_not_start_spark_is_named_with_its_last_words(tmp_path:
     assert "there is no room on this machine" in last
 
 
-def test_the_gate_keeps_what_comes_before_the_mark_and_passes_on_the_rest(capfd: pytest.CaptureFixture[str]) -> None:
-    gate = JavaStderr()
-    gate.open_after("mark")
+def test_java_stderr_keeps_lines_before_the_mark_and_copies_the_rest(capfd: pytest.CaptureFixture[str]) -> None:
+    stderr = JavaStderr()
+    stderr.open_after("mark")
 
-    with subprocess.Popen(["sh", "-c", "echo before >&2; echo mark >&2; echo after >&2"], stderr=gate.writing):
-        gate.started()
-    gate.wait_open()
+    with subprocess.Popen(["sh", "-c", "echo before >&2; echo mark >&2; echo after >&2"], stderr=stderr.writer):
+        stderr.close_writer()
+    stderr.wait_open()
 
-    assert gate.kept() == ""
+    assert stderr.text() == ""
     assert capfd.readouterr().err == "after\n"
 
 
-def test_half_a_line_before_the_mark_does_not_keep_the_gate_shut(capfd: pytest.CaptureFixture[str]) -> None:
-    gate = JavaStderr()
-    gate.open_after("mark")
+def test_half_a_line_before_the_mark_does_not_hide_what_follows(capfd: pytest.CaptureFixture[str]) -> None:
+    stderr = JavaStderr()
+    stderr.open_after("mark")
 
-    with subprocess.Popen(["sh", "-c", "printf half >&2; echo mark >&2; echo after >&2"], stderr=gate.writing):
-        gate.started()
-    gate.wait_open()
+    with subprocess.Popen(["sh", "-c", "printf half >&2; echo mark >&2; echo after >&2"], stderr=stderr.writer):
+        stderr.close_writer()
+    stderr.wait_open()
 
-    assert gate.kept() == ""
+    assert stderr.text() == ""
     assert capfd.readouterr().err == "after\n"
 
 
-def test_the_gate_tells_what_it_kept_of_a_process_that_ended(capfd: pytest.CaptureFixture[str]) -> None:
-    gate = JavaStderr()
+def test_java_stderr_gives_the_last_lines_of_a_process_that_ended(capfd: pytest.CaptureFixture[str]) -> None:
+    stderr = JavaStderr()
 
-    with subprocess.Popen(["sh", "-c", "for n in $(seq 300); do echo $n >&2; done"], stderr=gate.writing):
-        gate.started()
+    with subprocess.Popen(["sh", "-c", "for n in $(seq 300); do echo $n >&2; done"], stderr=stderr.writer):
+        stderr.close_writer()
 
-    assert gate.kept().split() == [str(number) for number in range(101, 301)]
+    assert stderr.text().split() == [str(number) for number in range(101, 301)]
     assert capfd.readouterr().err == ""
 
 
-def test_the_gate_can_be_shut_again(capfd: pytest.CaptureFixture[str]) -> None:
-    gate = JavaStderr()
-    gate.open_after("one")
+def test_java_stderr_can_be_closed_again(capfd: pytest.CaptureFixture[str]) -> None:
+    stderr = JavaStderr()
+    stderr.open_after("one")
     process = subprocess.Popen(
         ["sh", "-c", "echo one >&2; read x; echo hidden >&2; echo two >&2; echo shown >&2"],
-        stderr=gate.writing,
+        stderr=stderr.writer,
         stdin=subprocess.PIPE,
     )
-    gate.started()
-    gate.wait_open()
+    stderr.close_writer()
+    stderr.wait_open()
 
-    gate.shut()
-    gate.open_after("two")
+    stderr.close()
+    stderr.open_after("two")
     process.communicate(b"go\n")
 
-    assert gate.kept() == ""
+    assert stderr.text() == ""
     assert capfd.readouterr().err == "shown\n"

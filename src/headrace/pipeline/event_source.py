@@ -1,4 +1,4 @@
-"""Where tables take events from: the history when there is one, else the store's journal."""
+"""Reads the events that tables are made of: from the history when there is one, else from the store's journal."""
 
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -11,14 +11,14 @@ from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.history.state import read_state
 from headrace.pipeline.source.options import ALL, SourceOptions
 
-if TYPE_CHECKING:  # a command asks for the origin before it waits for Spark to load
+if TYPE_CHECKING:  # a command looks up the origin before it waits for Spark to load
     from pyspark.sql import DataFrame, SparkSession
 
 Origin = Literal["history", "journal"]
 
 
 class Events(Struct, frozen=True):
-    """Events with the columns of the journal, and where they were taken from."""
+    """Events with the columns of the journal, and their origin."""
 
     frame: "DataFrame"
     origin: Origin
@@ -49,21 +49,21 @@ def events(
         if url is None:
             raise BadConfig(f"there is no history in {data_dir.folder}; name the store whose journal is to be read")
         return Events(read_journal(spark, url, tenant=tenant, queue=queue), "journal", redact_url(url))
-    found = read_history(spark, data_dir.history)
+    history = read_history(spark, data_dir.history)
     if tenant != ALL:
-        found = found.where(found.tenant == tenant)
+        history = history.where(history.tenant == tenant)
     if queue != ALL:
-        found = found.where(found.queue.isin(*(name.strip() for name in queue.split(","))))
-    return Events(found, "history", str(data_dir.history))
+        history = history.where(history.queue.isin(*(name.strip() for name in queue.split(","))))
+    return Events(history, "history", str(data_dir.history))
 
 
 def read_journal(spark: "SparkSession", url: str, *, tenant: str = ALL, queue: str = ALL) -> "DataFrame":
-    """The journal of the store at `url`; of all tenants and queues unless told otherwise."""
+    """The journal of the store at `url`; of all tenants and queues unless some are named."""
     from headrace.pipeline.source.store_access import check_master
 
-    check_master(url, str(spark.sparkContext.master))
+    check_master(url, spark)
     options = {"url": url, "tenant": tenant, "queue": queue}
-    # Spark would find the same faults, but wrap them into a traceback of its own.
+    # Spark would wrap the same errors into a traceback of its own.
     SourceOptions.parse(options)
     return spark.read.format("headrace").options(**options).load()
 

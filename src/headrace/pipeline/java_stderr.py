@@ -1,4 +1,4 @@
-"""Holds back what Java says on stderr while Spark starts, so that it is shown only when the start fails."""
+"""Holds back what Java prints on stderr while Spark starts, so that it is shown only when the start fails."""
 
 import os
 import threading
@@ -12,64 +12,64 @@ WAIT_SECONDS_MAX = 5.0
 
 
 class JavaStderr:
-    """The reading end of a process's stderr: shut, it keeps the lines; open, it passes them on to our stderr."""
+    """The reading end of a process's stderr: closed, it keeps the lines; open, it copies them to our stderr."""
 
     def __init__(self) -> None:
-        reading, self.writing = os.pipe()
-        """`writing` is the descriptor to start the process with."""
-        self._kept: deque[bytes] = deque(maxlen=LINES_KEPT_MAX)
+        reader, self.writer = os.pipe()
+        """`writer` is the descriptor to start the process with."""
+        self._lines: deque[bytes] = deque(maxlen=LINES_KEPT_MAX)
         self._mark: bytes | None = None
-        self._shut = True
+        self._is_open = False
         self._opened = threading.Event()
         self._thread = threading.Thread(
-            target=self._read, args=(os.fdopen(reading, "rb"),), name="spark-stderr", daemon=True
+            target=self._read, args=(os.fdopen(reader, "rb"),), name="spark-stderr", daemon=True
         )
         self._thread.start()
 
-    def started(self) -> None:
+    def close_writer(self) -> None:
         """Let go of the writing end once the process has it, so that the process's end is seen."""
-        os.close(self.writing)
+        os.close(self.writer)
 
-    def shut(self) -> None:
+    def close(self) -> None:
         """Keep lines from now on."""
-        self._kept.clear()
+        self._lines.clear()
         self._opened.clear()
-        self._shut = True
+        self._is_open = False
 
     def open_after(self, mark: str) -> None:
-        """Forget what was kept, and pass on what follows the line that ends in `mark`; have the process print it next.
+        """Drop the lines that were kept, and copy those that follow the line ending in `mark`; print the mark next.
 
-        A pipe is read later than it is written: without the mark, the last words of the start would slip through.
+        A pipe is read later than it is written: without the mark, the last lines of the start would slip through.
         """
         self._mark = mark.encode()
 
     def wait_open(self) -> None:
-        """Wait until the mark has come by."""
+        """Wait until the mark has been read."""
         self._opened.wait(WAIT_SECONDS_MAX)
 
-    def kept(self) -> str:
-        """What was held back of a process that has ended."""
+    def text(self) -> str:
+        """The lines that were kept of a process that has ended."""
         self._thread.join(WAIT_SECONDS_MAX)
-        return b"".join(self._kept).decode(errors="replace")
+        return b"".join(self._lines).decode(errors="replace")
 
     def _read(self, stream: IO[bytes]) -> None:
         with stream:
             for line in stream:
-                if not self._shut:
-                    _pass_on(line)
-                # What the process passes on of others may lack a line's end: half a line may stand before the mark.
+                if self._is_open:
+                    _copy(line)
+                # A child of the process may print half a line before the mark.
                 elif self._mark is not None and line.rstrip().endswith(self._mark):
-                    self._kept.clear()
+                    self._lines.clear()
                     self._mark = None
-                    self._shut = False
+                    self._is_open = True
                     self._opened.set()
                 else:
-                    self._kept.append(line)
+                    self._lines.append(line)
 
 
-def _pass_on(line: bytes) -> None:
+def _copy(line: bytes) -> None:
     try:
         os.write(2, line)
     except OSError:
-        # Our own stderr is gone. Java must be read all the same, or it would block on a full pipe.
+        # Our own stderr is closed, and Java would block on a full pipe if nobody read it.
         return

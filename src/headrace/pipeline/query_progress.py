@@ -1,4 +1,4 @@
-"""Watches what Spark does: the tasks of its stages, and how far a streaming query has come."""
+"""Tells how far Spark is: the tasks of its stages, and the events that a streaming query has read and has left."""
 
 import json
 import threading
@@ -12,14 +12,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.model.clock import monotonic_ms
 from headrace.pipeline.spark_errors import unwrap_errors
+from headrace.pipeline.spark_session import is_connect
 
 Progress = Mapping[str, Any] | str
 """`query.lastProgress`, the `progress` of a listener's event, or the JSON of either."""
 Spark = SparkSession
 Query = StreamingQuery
-"""For programs that may not know Spark by name."""
+"""For programs that may not import Spark."""
 LOOK_SECONDS = 0.3
-"""How often a query is looked at: often enough for an eye, and for who asks it to stop."""
+"""How often a query is looked at: often enough for an eye, and for a request to stop."""
 PACE_BATCHES = 5
 """How many batches the pace of a query is measured by: between their ends, since it also waits between them."""
 
@@ -44,39 +45,41 @@ class QueryProgress(Struct, frozen=True):
 
     @property
     def left_s(self) -> float | None:
-        """How long the rest takes at this pace; None when nobody can say."""
+        """How long the rest takes at this pace; None while the pace is unknown."""
         return self.behind / self.events_per_s if self.behind and self.events_per_s else None
 
 
 def tasks(spark: SparkSession) -> Tasks:
-    """How many tasks of the present stages are done."""
+    """How many tasks of the present stages are done; a Spark Connect server shows none."""
+    if is_connect(spark):
+        return Tasks(0, 0)
     tracker = spark.sparkContext.statusTracker()
-    found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    stages = [each for each in found if each is not None]  # one may have ended meanwhile
-    return Tasks(sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages))
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    active = [stage for stage in stages if stage is not None]  # one may have ended meanwhile
+    return Tasks(sum(stage.numCompletedTasks for stage in active), sum(stage.numTasks for stage in active))
 
 
-def follow(query: StreamingQuery, tell: Callable[[QueryProgress], None], stopping: threading.Event) -> QueryProgress:
-    """Wait until a query ends by itself or is asked to stop, telling how far it is; raises what it ended with."""
-    walk = ProgressTracker()
+def follow(query: StreamingQuery, on_progress: Callable[[QueryProgress], None], stop: threading.Event) -> QueryProgress:
+    """Wait until a query ends or `stop` is set, and report its progress meanwhile; raises the error it ended with."""
+    tracker = ProgressTracker()
     try:
-        while query.isActive and not stopping.wait(LOOK_SECONDS):
-            walk.add(query)
-            tell(walk.far)
+        while query.isActive and not stop.wait(LOOK_SECONDS):
+            tracker.add(query)
+            on_progress(tracker.progress)
     finally:
         query.stop()
-    walk.add(query)
+    tracker.add(query)
     with unwrap_errors():
-        if (error := query.exception()) is not None and not stopping.is_set():
+        if (error := query.exception()) is not None and not stop.is_set():
             raise error
-    return walk.far
+    return tracker.progress
 
 
 class ProgressTracker:
-    """Adds up what a query tells of its batches."""
+    """Adds up the batches of a query."""
 
     def __init__(self) -> None:
-        self.far = QueryProgress()
+        self.progress = QueryProgress()
         self._last = -1
         self._ends: deque[tuple[int, int]] = deque(maxlen=PACE_BATCHES + 1)
         """When batches ended, and how many events there were then."""
@@ -86,18 +89,18 @@ class ProgressTracker:
         latest = query.lastProgress
         if latest is None:
             return
-        # All that are kept are asked for only when some were missed: each names every shard.
-        told = [latest] if latest.batchId <= self._last + 1 else query.recentProgress
-        fresh = [each for each in told if each.batchId > self._last and each.numInputRows]
-        events = self.far.events + sum(each.numInputRows for each in fresh)
+        # All recent batches are read only when some were missed: each names every shard.
+        recent = [latest] if latest.batchId <= self._last + 1 else query.recentProgress
+        fresh = [batch for batch in recent if batch.batchId > self._last and batch.numInputRows]
+        events = self.progress.events + sum(batch.numInputRows for batch in fresh)
         if fresh:
             self._last = fresh[-1].batchId
             now_ms = monotonic_ms()
             if not self._ends:
                 self._ends.append((now_ms - fresh[0].batchDuration, 0))
             self._ends.append((now_ms, events))
-        self.far = QueryProgress(
-            batches=self.far.batches + len(fresh),
+        self.progress = QueryProgress(
+            batches=self.progress.batches + len(fresh),
             events=events,
             events_per_s=self._pace(),
             behind=lag(latest),
@@ -115,37 +118,37 @@ class ProgressTracker:
 def lag(progress: Progress) -> int:
     """By how many events (or changes of feeds) a query was behind after its batch; 0 at the head.
 
-    Over all sources of `format("headrace")`; others do not count. Spark tells progress after a batch, and every ten
-    seconds while a query is idle: an old one says what was true then. Of a batch that is run again after a restart
-    it tells nothing, which counts as 0.
+    Over all sources of `format("headrace")`; others do not count. Spark reports progress after a batch, and every ten
+    seconds while a query is idle: an old report says what was true then. A batch that is run again after a restart
+    reports nothing, which counts as 0; so does Spark 4.1, whose batches hold everything that is there.
     """
-    return sum(int(latest["lag"]) for _, latest in _ours(progress))
+    return sum(int(latest.get("lag", 0)) for _, latest in _offsets(progress))
 
 
 def skipped(progress: Progress) -> int:
     """How many events were dropped before they were read, since the checkpoint began (`failOnDataLoss=false`)."""
-    return sum(int(end.get("skipped", 0)) for end, _ in _ours(progress))
+    return sum(int(end.get("skipped", 0)) for end, _ in _offsets(progress))
 
 
 def lost(progress: Progress) -> int:
     """How many events were read that the store no longer knows, since the checkpoint began (`failOnDataLoss=false`)."""
-    return sum(int(end.get("lost", 0)) for end, _ in _ours(progress))
+    return sum(int(end.get("lost", 0)) for end, _ in _offsets(progress))
 
 
-def _ours(progress: Progress) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Where the batch ended and what was there, of each source that is ours."""
-    told: Mapping[str, Any] = json.loads(progress) if isinstance(progress, str) else progress
-    for source in told.get("sources", ()):
-        latest = _offset(source.get("latestOffset"))
-        if "lag" in latest:
-            yield _offset(source.get("endOffset")), latest
+def _offsets(progress: Progress) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The end offset and the latest offset of each source of ours."""
+    report: Mapping[str, Any] = json.loads(progress) if isinstance(progress, str) else progress
+    for source in report.get("sources", ()):
+        end, latest = _parse_offset(source.get("endOffset")), _parse_offset(source.get("latestOffset"))
+        if "lag" in latest or end.keys() >= {"skipped", "lost"}:
+            yield end, latest
 
 
-def _offset(told: object) -> Mapping[str, Any]:
-    """An offset, which is JSON in the progress that Python gives and part of it in the progress's own JSON."""
-    if isinstance(told, str):
+def _parse_offset(offset: object) -> Mapping[str, Any]:
+    """An offset: Python's progress holds it as JSON, the progress's own JSON as a part of it."""
+    if isinstance(offset, str):
         try:
-            told = json.loads(told)
+            offset = json.loads(offset)
         except ValueError:
             return {}
-    return told if isinstance(told, Mapping) else {}
+    return offset if isinstance(offset, Mapping) else {}

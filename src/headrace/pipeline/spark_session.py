@@ -1,4 +1,4 @@
-"""A Spark session that is ready for Headrace: Java found, workers on this Python, UTC, Arrow, and quiet."""
+"""Starts Spark sessions that suit Headrace: a Java is found, times are UTC, secrets are hidden, nothing is logged."""
 
 import os
 import re
@@ -12,6 +12,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.class_data_archive import archive_path, use_archive
@@ -20,6 +21,9 @@ from headrace.pipeline.java_stderr import JavaStderr
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.pipeline.spark_errors import unwrap_errors
 
+LOCAL = "local[*]"
+REMOTE = "sc://"
+"""How the address of a Spark Connect server begins."""
 SHUFFLE_PARTITIONS_MAX = 32
 """On one machine more partitions only cost scheduling; Spark's own default of 200 makes small queries slow."""
 SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -28,27 +32,32 @@ SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseS
 OPTIONS = "spark.sql.redaction.options.regex"
 """Names of options whose values Spark hides where it shows options."""
 STRINGS = "spark.sql.redaction.string.regex"
-"""Parts of texts that Spark hides in plans, and in what it notes of a Spark Connect client's requests, whole as they
-came: with them its log of events would hold the password of every URL."""
+"""Parts of texts that Spark hides in plans and in its event log, which keeps the requests of Spark Connect clients."""
 
 _URL = "(?i:url)"
-# As headrace.model.redact has them, for Java: whatever is before the last @ of a host, and options that are secrets.
+# The patterns of headrace.model.redact for Java: everything before the last @ of a host, and options that are secrets.
 _SECRETS = (
     r"(?<=://)[^\s/?#'\"@]*(?:@[^\s/?#'\"@]*)*@"
     r"|(?i:password|passwd|secret|token|passfile|sslkey)[\w-]*(?:=|%3D)[^\s&;,'\"\\]+"
 )
 
 _LOCAL = re.compile(r"local(?:\[\s*(\*|\d+)\s*(?:,\s*\d+\s*)?\])?")
-_gate: JavaStderr | None = None
+_stderr: JavaStderr | None = None
 
 
-def session(app_name: str = "headrace", master: str = "local[*]", **conf: str) -> SparkSession:
+def session(app_name: str = "headrace", master: str = LOCAL, **conf: str) -> SparkSession:
     """The session that runs, or a new one, with `format("headrace")` registered.
 
+    `master` is one of Spark's, or the address of a Spark Connect server that has the package, as `sc://host:15002`; the
+    environment variable `SPARK_REMOTE` is that address where no master is given.
+
     `conf` are further settings and win over ours; names with dots come as `**{"spark.driver.memory": "4g"}`. A session
-    that runs already keeps its master and its Java, and takes the settings that can still be changed. Whatever Spark is
-    told to hide, it hides the passwords of URLs besides.
+    that runs already keeps its master and its Java, and takes the settings that can still be changed. Spark hides the
+    passwords of URLs besides whatever patterns you set.
     """
+    client = _client(master)
+    if client is not None:
+        return _configure(client, conf)
     settings = settings_for(master, os.cpu_count() or 1) | conf
     builder = SparkSession.builder
     if SparkContext._active_spark_context is not None:
@@ -69,12 +78,11 @@ def session(app_name: str = "headrace", master: str = "local[*]", **conf: str) -
 def open_session(app_name: str, master: str, conf: Mapping[str, str], *, quiet: bool = True) -> Iterator[SparkSession]:
     """A session for this block; one that runs already is taken and left running.
 
-    With `quiet` Spark itself says nothing, not even its errors: what went wrong is raised, as an error of ours where
-    it is one.
+    With `quiet` Spark logs nothing, not even errors: they are raised, as errors of ours where they quote one.
     """
-    is_ours = SparkContext._active_spark_context is None
+    is_ours = SparkContext._active_spark_context is None and _running_client() is None
     spark = session(app_name, master, **conf)
-    if is_ours and quiet:
+    if is_ours and quiet and not is_connect(spark):
         spark.sparkContext.setLogLevel("OFF")
     try:
         with unwrap_errors():
@@ -98,66 +106,124 @@ def settings_for(master: str, cores: int) -> dict[str, str]:
         return settings
     threads = cores if local[1] == "*" else int(local[1] or 1)
     return settings | {
-        # Nobody else needs to reach a local driver, and a host name that does not resolve cannot stop it.
+        # A local driver needs no other address, and a host name that does not resolve cannot stop it.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(min(max(threads, 1), SHUFFLE_PARTITIONS_MAX)),
     }
 
 
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is a client of a Spark Connect server: it has no Java, no context and no tasks to be seen."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def refuse_connect(spark: SparkSession, what: str) -> None:
+    """Refuse work that needs a driver of its own."""
+    if is_connect(spark):
+        raise BadConfig(
+            f"{what} cannot run through Spark Connect, which has no jobs to watch and to cancel; use a master, as"
+            " local[*] or spark://host:7077"
+        )
+
+
+@contextmanager
+def job_description(spark: SparkSession, text: str) -> Iterator[None]:
+    """Within this block, Spark's pages call its jobs by this text; those of a Spark Connect server have none."""
+    if is_connect(spark):
+        yield
+        return
+    spark.sparkContext.setJobDescription(text)
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]  # none again
+
+
+def _client(master: str) -> SparkSession | None:
+    """The client that runs in this process, or one of the Spark Connect server that is named; else None."""
+    if SparkContext._active_spark_context is not None:
+        return None
+    remote = os.environ.get("SPARK_REMOTE", "") if master == LOCAL else master
+    if (client := _running_client()) is None and remote.startswith(REMOTE):
+        return SparkSession.builder.remote(remote).getOrCreate()
+    return client
+
+
+def _running_client() -> SparkSession | None:
+    """The client of a Spark Connect server that runs in this process."""
+    try:
+        return SparkSession.active() if is_remote() else None
+    except PySparkRuntimeError:
+        return None
+
+
+def _configure(client: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """Give a client its settings; those of the server's driver stay, and it finds the format by itself."""
+    settings: dict[str, str] = settings_for("", 1) | dict(conf)
+    settings |= redaction({name: client.conf.get(name, "") or "" for name in (OPTIONS, STRINGS)})
+    for name, value in settings.items():
+        if name.startswith("spark.sql."):
+            client.conf.set(name, value)
+    return client
+
+
 def _start(conf: SparkConf) -> SparkSession:
-    """Start Java (once a process), then Spark in it; what Java says meanwhile is shown only if that fails."""
-    # Workers must be this Python with these packages, not the first one on PATH.
+    """Start Java (once a process), then Spark in it; Java's stderr is shown only if that fails."""
+    # Workers must be this Python with these packages rather than the first one on PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     gateway = _launch(conf) if SparkContext._gateway is None else None
-    if gateway is None and _gate is not None:
-        _gate.shut()
+    if gateway is None and _stderr is not None:
+        _stderr.close()
     context = SparkContext(conf=conf, gateway=gateway)
     context.setLogLevel("ERROR")
     spark = SparkSession.builder.getOrCreate()
-    if _gate is not None:
+    if _stderr is not None:
         mark = f"headrace-{secrets.token_hex(8)}"
-        _gate.open_after(mark)
+        _stderr.open_after(mark)
         java: Any = context._jvm
         java.java.lang.System.err.println(mark)
-        _gate.wait_open()
+        _stderr.wait_open()
     return spark
 
 
 def _launch(conf: SparkConf) -> Any:
-    global _gate  # noqa: PLW0603  (one Java a process, so one gate)
+    global _stderr  # noqa: PLW0603  (one Java a process)
     launch: Any = launch_gateway
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Started by spark-submit: Java runs already and is not ours to quieten.
+        # spark-submit has started Java, and its stderr is the user's.
         return launch(conf)
     java = find_java(os.environ, packaged_java())
     os.environ["JAVA_HOME"] = str(java.home)
-    gate = JavaStderr()
+    stderr = JavaStderr()
     try:
         with use_archive(archive_path(java, cache_folder(os.environ))):
-            gateway = launch(conf, {"stderr": gate.writing})
+            gateway = launch(conf, {"stderr": stderr.writer})
     except PySparkRuntimeError as error:
-        gate.started()
+        stderr.close_writer()
         raise BadConfig(
-            f"Spark did not start on the Java in {java.home}; it said: {_last_words(gate.kept())}"
+            f"Spark did not start on the Java in {java.home}; it said: {_last_lines(stderr.text())}"
         ) from error
-    gate.started()
-    _gate = gate
+    stderr.close_writer()
+    _stderr = stderr
     return gateway
 
 
-def _last_words(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _last_lines(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(lines[-5:]) or "nothing"
 
 
-def redaction(given: Mapping[str, str]) -> dict[str, str]:
-    """Settings under which Spark hides what must be hidden, and what the settings that are given hide besides."""
-    return {OPTIONS: _with(_URL, given.get(OPTIONS, "")), STRINGS: _with(_SECRETS, given.get(STRINGS, ""))}
+def redaction(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings under which Spark hides secrets, and everything that the present settings hide."""
+    return {
+        OPTIONS: _either(_URL, settings.get(OPTIONS, "")),
+        STRINGS: _either(_SECRETS, settings.get(STRINGS, "")),
+    }
 
 
-def _with(ours: str, theirs: str) -> str:
-    if ours in theirs:
-        return theirs
-    # Theirs comes last: a flag such as (?i) that stands at its beginning holds for all that follows.
-    return f"{ours}|{theirs}" if theirs else ours
+def _either(pattern: str, other: str) -> str:
+    if pattern in other:
+        return other
+    # The other comes last: a flag such as (?i) at its beginning holds for all that follows.
+    return f"{pattern}|{other}" if other else pattern

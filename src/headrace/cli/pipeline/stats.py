@@ -83,13 +83,14 @@ def _all_windows(output: Output, asked: PipelineRequest, window_ms: int, feed: s
     with working(asked, output) as work:
         if work is None:
             return
+        from headrace.pipeline.spark_session import job_description
         from headrace.pipeline.stats.run import read_stats, write_stats
         from headrace.pipeline.tables.summary import latest_windows, top
-        from headrace.pipeline.tables.write import described, held
+        from headrace.pipeline.tables.write import held
 
         work.line.stage(f"statistics, from {work.said}")
         folder, url = asked.data_dir.table("stats"), None if feed is None else asked.store
-        with described(work.spark, "stats"), held(work.events) as same:
+        with job_description(work.spark, "headrace: stats"), held(work.events) as same:
             done = write_stats(work.spark, same.frame, folder, window_ms=window_ms, url=url, feed=feed)
         rows, more = top(latest_windows(read_stats(work.spark, folder)), limit)
     table = {"rows": done.rows, "folder": str(folder), "windows": done.windows, "changed": done.changed}
@@ -120,8 +121,10 @@ def _live(
     followed, line, counts = Followed(), ProgressLine(output), StatsCounts()
     folder = asked.data_dir.table("stats")
     with sparked(asked.engine, line, None) as spark, query_metrics(spark, *serving, output):
+        from headrace.pipeline.spark_session import is_connect
         from headrace.pipeline.stats.run import follow_stats
 
+        is_counted = not is_connect(spark)  # a server's process counts what it writes for itself
         line.stage(f"statistics into {short(folder)}")
         query = follow_stats(
             spark,
@@ -134,17 +137,17 @@ def _live(
             events_max=events_max,
             feed=feed,
             fail_on_loss=not allow_loss,
-            tell=output.hint,
-            on_batch=counts.add,
+            tell=output.hint if is_counted else None,
+            on_batch=counts.add if is_counted else None,
         )
-        far = followed.run(query, line, counts.text)
+        far = followed.run(query, line, counts.text if is_counted else str)
     output.document(
         {
             "events": far.events,
             "batches": far.batches,
-            "windows": counts.windows,
-            "items": counts.items,
-            "late": counts.late,
+            "windows": counts.windows if is_counted else None,
+            "items": counts.items if is_counted else None,
+            "late": counts.late if is_counted else None,
             "behind": far.behind,
             "seconds": followed.seconds,
             "folder": str(folder),
@@ -152,8 +155,9 @@ def _live(
         }
     )
     followed.close(output, "statistics", far)
-    output.say(f"  {counted(counts.windows, 'file')} written in {short(folder)}/{GLOB}")
-    _say_feed(output, asked, feed, counts.items)
+    if is_counted:
+        output.say(f"  {counted(counts.windows, 'file')} written in {short(folder)}/{GLOB}")
+        _say_feed(output, asked, feed, counts.items)
     return INTERRUPTED if followed.interrupted else OK
 
 

@@ -42,7 +42,7 @@ def audit(
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
     parsed = SourceOptions.parse(options)
-    check_master(url, str(spark.sparkContext.master))
+    check_master(url, spark)
     frames = Frames(spark, options)
     try:
         with connect(url) as (runner, store):

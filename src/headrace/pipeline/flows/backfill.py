@@ -69,7 +69,7 @@ def backfill_jobs(
     check_times(delay, spread)
     check_limit(limit)
     check_target(to_queue, to_kind, keep)
-    check_master(url, str(spark.sparkContext.master))
+    check_master(url, spark)
     tell = on_stage or (lambda _: None)
     bound_ms = now_ms(url) - 1 if happened_before_ms is None else happened_before_ms
     past = _Past(spark, url, data_dir, tenant, queue, origin, bound_ms)

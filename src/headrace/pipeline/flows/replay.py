@@ -47,7 +47,7 @@ def replay_dead_letters(
     """
     check_times(delay, spread)
     check_limit(limit)
-    check_master(url, str(spark.sparkContext.master))
+    check_master(url, spark)
     tell = on_stage or (lambda _: None)
     bound_ms = now_ms(url) - 1 if died_before_ms is None else died_before_ms
     dead_letters = filtered(_read(spark, url, tenant, queue, where), where, what)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -26,6 +27,10 @@ class HistoryLock:
         )
         self._batch = threading.Lock()
         self._query: StreamingQuery | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A Spark Connect server writes the batches in a process of its own, which ends with the query.
+        return take_lock, (self._folder,)
 
     @contextmanager
     def batch(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from headrace.pipeline.history.resume import begin, check_folder, find_begins, f
 from headrace.pipeline.history.state import FORMS, Form
 from headrace.pipeline.source.compat import limit_options
 from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, SourceOptions
+from headrace.pipeline.spark_session import is_connect
 
 NAME = "history"
 """Of the query, and of the consumer in the journals unless another is given."""
@@ -75,11 +76,15 @@ def follow_history(
         writer = stream.writeStream.queryName(NAME).foreachBatch(batches.write)
         writer = writer.option("checkpointLocation", spark_path(home / CHECKPOINT))
         every = f"{every_ms} milliseconds"
+        if is_connect(spark):
+            # The process of the server that writes the batches takes it over.
+            lock.release()
         query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)).start()
     except BaseException:
         lock.release()
         raise
-    lock.until_ended(query)
+    if not is_connect(spark):
+        lock.until_ended(query)
     return query
 
 

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from contextvars import Context
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.model.errors import BadConfig
 from headrace.stores.contract.store import Store
 from headrace.stores.open import POSTGRES, REDIS, open_store, split, sqlite_path, unknown_scheme
+
+if TYPE_CHECKING:  # commands check URLs before Spark is loaded
+    from pyspark.sql import SparkSession
 
 Answer = TypeVar("Answer")
 
@@ -94,8 +97,9 @@ def _name(machine: str) -> str:
     return machine.partition(" ")[0]
 
 
-def check_master(url: str, master: str) -> None:
+def check_master(url: str, spark: "SparkSession") -> None:
     """Refuse, before anything is planned, a file whose reader would run on other machines."""
+    master = spark.conf.get("spark.master") or ""
     if url.startswith("sqlite:") and not master.startswith("local"):
         raise BadConfig(
             f"a SQLite store can be read by a local Spark only, and this one runs on {master}; use local[*]"

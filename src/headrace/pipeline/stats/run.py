@@ -12,11 +12,13 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DateType, StructField, StructType
 
+from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName
 from headrace.pipeline.files import locked
 from headrace.pipeline.source.compat import limit_options
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.source.store_access import connect
+from headrace.pipeline.spark_session import is_connect
 from headrace.pipeline.stats.columns import ROW, STATS, Row
 from headrace.pipeline.stats.files import GLOB, Files
 from headrace.pipeline.stats.live import Counted, Live
@@ -65,6 +67,10 @@ def follow_stats(
     `on_batch` what each batch came to. Raises `BadConfig` for a folder that holds anything else, or windows of another
     length.
     """
+    if on_batch is not None and is_connect(spark):
+        raise BadConfig(
+            "on_batch cannot be called through Spark Connect, whose server counts; follow the query's progress"
+        )
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
     SourceOptions.parse(options)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Events
 from headrace.pipeline.parquet_table import check_replaceable, replace_table
+from headrace.pipeline.spark_session import job_description
 from headrace.pipeline.stats.run import write_stats
 from headrace.pipeline.stats.state import window_of
 from headrace.pipeline.tables.attempts import attempts
@@ -40,21 +41,21 @@ def write_jobs(spark: SparkSession, events: Events, data_dir: DataDir) -> TableC
     for name in ("jobs", "attempts"):
         check_replaceable(data_dir.table(name))
     with held(events) as same:
-        with described(spark, "jobs"):
+        with job_description(spark, "headrace: jobs"):
             of_jobs = replace_table(jobs(same.frame), data_dir.table("jobs"))
-        with described(spark, "attempts"):
+        with job_description(spark, "headrace: attempts"):
             return TableCounts(of_jobs, replace_table(attempts(same.frame), data_dir.table("attempts")))
 
 
 def write_errors(spark: SparkSession, events: Events, data_dir: DataDir, *, samples: int = SAMPLES) -> int:
     """Write the table of errors with so many sample jobs each, and say how many rows it has."""
-    with described(spark, "errors"):
+    with job_description(spark, "headrace: errors"):
         return replace_table(errors(events.frame, samples).coalesce(1), data_dir.table("errors"))
 
 
 def write_usage(spark: SparkSession, events: Events, data_dir: DataDir) -> int:
     """Write the table of usage, and say how many rows it has."""
-    with described(spark, "usage"):
+    with job_description(spark, "headrace: usage"):
         return replace_table(usage(events.frame).coalesce(1), data_dir.table("usage"))
 
 
@@ -84,7 +85,7 @@ def write_tables(
         write_usage(spark, same, data_dir)
         tell("statistics")
         folder = data_dir.table("stats")
-        with described(spark, "stats"):
+        with job_description(spark, "headrace: stats"):
             write_stats(spark, same.frame, folder, window_ms=window_ms or window_of(folder) or WINDOW_MS)
 
 
@@ -99,13 +100,3 @@ def held(events: Events) -> Iterator[Events]:
         yield replace(events, frame=kept)
     finally:
         kept.unpersist()
-
-
-@contextmanager
-def described(spark: SparkSession, what: str) -> Iterator[None]:
-    """Name what Spark does in this block, for whoever watches it."""
-    spark.sparkContext.setJobDescription(f"headrace: {what}")
-    try:
-        yield
-    finally:
-        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]  # none again

@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -99,16 +99,10 @@ def tag_of(fleet: str) -> str:
 def label(spark: SparkSession, fleet: str, slot: int) -> None:
     """Let all jobs of this thread be found: by the tag of their fleet, and by the group of whoever called."""
     spark.addTag(tag_of(fleet))
-    context = context_of(spark)
-    if context is not None:
-        if context.getLocalProperty(GROUP) is None:
-            context.setJobGroup(tag_of(fleet), "")
-        context.setJobDescription(f"headrace: fleet {fleet}, slot {slot}")
-
-
-def context_of(spark: SparkSession) -> Any:
-    """The context of a session; None of Spark Connect, which has none."""
-    return None if type(spark).__module__.startswith("pyspark.sql.connect") else spark.sparkContext
+    context = spark.sparkContext
+    if context.getLocalProperty(GROUP) is None:
+        context.setJobGroup(tag_of(fleet), "")
+    context.setJobDescription(f"headrace: fleet {fleet}, slot {slot}")
 
 
 def task_of(orders: Orders, begun: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -22,11 +22,11 @@ from headrace.pipeline.flows.fleet.app_bundle import pack
 from headrace.pipeline.flows.fleet.drained import counts_of
 from headrace.pipeline.flows.fleet.orders import Orders, Until, prefix_of
 from headrace.pipeline.flows.fleet.places import placed, store_url
-from headrace.pipeline.flows.fleet.post import context_of
 from headrace.pipeline.flows.fleet.report import FleetReport, counted, missed
 from headrace.pipeline.flows.fleet.supervisor import FleetProgress, Squad
 from headrace.pipeline.flows.fleet.tally import FleetTally, starts_of
 from headrace.pipeline.source.store_access import check_master, check_url, this_host
+from headrace.pipeline.spark_session import refuse_connect
 from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig, WorkerSettings, settings_of
@@ -116,9 +116,8 @@ def _planned(
 
 
 def _check_spark(spark: SparkSession, url: str) -> None:
-    context = context_of(spark)
-    if context is not None:
-        check_master(url, str(context.master))
+    refuse_connect(spark, "a fleet")
+    check_master(url, spark)
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise BadConfig(
             "a fleet cannot run where spark.speculation is true: the copy of a task that loses is killed with the jobs"
@@ -127,11 +126,8 @@ def _check_spark(spark: SparkSession, url: str) -> None:
 
 
 def _workers(spark: SparkSession, workers: int | None) -> int:
-    context = context_of(spark)
     if workers is None:
-        if context is None:
-            raise BadConfig("a client of Spark Connect does not know how many cores there are; say how many workers")
-        workers = min(int(context.defaultParallelism), FLEET_WORKERS_MAX)
+        workers = min(int(spark.sparkContext.defaultParallelism), FLEET_WORKERS_MAX)
     try:
         check_int("workers", workers, 1, FLEET_WORKERS_MAX)
     except Refused as refused:

@@ -75,7 +75,7 @@ def plan(
     found = mapping if isinstance(mapping, Mapping) else Mapping(dict(mapping or {}))
     given = {"url": url} | target.options(found.columns)
     options = WriteOptions.parse(given)
-    check_master(url, frame.sparkSession.conf.get("spark.master", "local") or "local")
+    check_master(url, frame.sparkSession)
     jobs = mapped(frame, found, what)
     return PlannedIngest(jobs, given, options, JobSink(options, jobs.schema))
 

@@ -26,6 +26,7 @@ from headrace.pipeline.flows.map.taking import check_samples
 from headrace.pipeline.parquet_table import replace_table
 from headrace.pipeline.sinks import Written, enqueue
 from headrace.pipeline.spark_errors import unwrap_errors
+from headrace.pipeline.spark_session import refuse_connect
 
 Tell = Callable[[MapProgress], None]
 
@@ -70,6 +71,7 @@ def map_rows(
 
     Raises `BadConfig` before anything is written when the rows and the function do not fit together.
     """
+    refuse_connect(frame.sparkSession, "map")
     tell, stop = on_progress or _nobody, stopping or threading.Event()
     _check_by(by, workers, config)
     crew = _Crew(app, by, workers, config)

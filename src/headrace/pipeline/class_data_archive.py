@@ -22,7 +22,7 @@ from headrace.pipeline.java import Java, cache_folder, find_java, packaged_java
 from headrace.stores.open import open_store
 
 OPTIONS = "SPARK_SUBMIT_OPTS"
-"""Further options for Spark's Java. Not a setting of Spark: it would replace one of the user's spark-defaults.conf."""
+"""Further options for Spark's Java. A setting of Spark would replace the one in the user's spark-defaults.conf."""
 DUMP_SECONDS_MAX = 300
 """Java writes the archive when it ends; 10 s on an idle core."""
 
@@ -31,16 +31,15 @@ _QUIET = "-Xlog:disable -Xlog:all=warning:stderr"
 
 
 def archive_path(java: Java, cache: Path) -> Path:
-    """Where the archive for this Java and this Spark is kept, made or not."""
+    """Where the archive for this Java and this Spark is kept, if it was made."""
     spark = sha256(str(Path(pyspark.__file__).resolve().parent).encode()).hexdigest()[:8]
     return cache / f"spark-{pyspark.__version__}-{spark}-java-{java.version}.jsa"
 
 
 @contextmanager
 def use_archive(archive: Path) -> Iterator[None]:
-    """Within this block, Spark's Java starts from the archive if there is one; Java itself leaves out what does not
-    fit."""
-    if not archive.is_file() or any(sign.isspace() for sign in str(archive)):  # Spark cuts the options at spaces
+    """Within this block, Spark's Java starts from the archive if there is one; Java skips classes that differ."""
+    if not archive.is_file() or any(map(str.isspace, str(archive))):  # Spark splits options at spaces
         yield
         return
     with java_options(f"-XX:SharedArchiveFile={archive} {_QUIET}"):
@@ -49,7 +48,7 @@ def use_archive(archive: Path) -> Iterator[None]:
 
 @contextmanager
 def java_options(options: str) -> Iterator[None]:
-    """Within this block, Spark's Java is started with these options too; the user's own come later and win."""
+    """Within this block, Spark's Java is started with these options as well; the user's own come later and win."""
     before = os.environ.get(OPTIONS)
     os.environ[OPTIONS] = options if before is None else f"{options} {before}"
     try:
@@ -62,8 +61,7 @@ def java_options(options: str) -> Iterator[None]:
 
 
 def make_archive(*, anew: bool = False) -> Path:
-    """Make the archive that sessions start from on this machine, if it is missing or wanted `anew`, and return where it
-    is.
+    """Make the archive that sessions on this machine start from, if it is missing or `anew` is set; return its path.
 
     It takes about half a minute and 200 MB below `$XDG_CACHE_HOME/headrace` or `~/.cache/headrace`. It needs a process
     of its own, since Java writes it when it ends. Another Java or Spark has an archive of its own.
@@ -79,17 +77,17 @@ def make_archive(*, anew: bool = False) -> Path:
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         archive.unlink(missing_ok=True)
-        # Beside its final place and renamed, so that nobody starts from half an archive.
+        # Written beside its place and renamed, so that no session starts from half an archive.
         with tempfile.TemporaryDirectory(prefix=".spark-", dir=archive.parent) as folder:
-            made = Path(folder) / "made.jsa"
-            with java_options(f"-XX:ArchiveClassesAtExit={made} -Xlog:disable"):
+            fresh = Path(folder) / "fresh.jsa"
+            with java_options(f"-XX:ArchiveClassesAtExit={fresh} -Xlog:disable"):
                 spark = session("headrace archive", "local[1]", **SHORT_RUN)
             exercise(spark, Path(folder))
             spark.stop()
             _end_java()
-            if not made.is_file():
+            if not fresh.is_file():
                 raise BadConfig(f"Java {java.version} in {java.home} makes no archive of classes; install another")
-            made.replace(archive)
+            fresh.replace(archive)
     except OSError as error:
         raise BadConfig(
             f"the archive cannot be written to {archive.parent} ({error.strerror}); set XDG_CACHE_HOME to a folder that"
@@ -99,7 +97,7 @@ def make_archive(*, anew: bool = False) -> Path:
 
 
 def exercise(spark: SparkSession, folder: Path) -> None:
-    """Use what queries, tables, streams and our own source use, so that Java has loaded the classes of it."""
+    """Run queries, tables, a stream and our own source, so that Java has loaded their classes."""
     url = f"sqlite:///{folder / 'jobs.db'}?profile=fast"
     asyncio.run(_fill(url))
     rows = spark.range(100).withColumn("k", F.col("id") % 7).withColumn("at", F.timestamp_millis("id"))
@@ -109,9 +107,8 @@ def exercise(spark: SparkSession, folder: Path) -> None:
     spark.read.parquet(str(folder / "rows")).join(rows, "id", how="left").groupBy("id").count().toArrow()
     rows.select(F.from_json(F.to_json(F.struct("*")), "id long").alias("row")).createOrReplaceTempView("exercise")
     spark.sql("SELECT row.id, row_number() OVER (ORDER BY row.id) AS n FROM exercise WHERE row.id > 5").toArrow()
-    reading: Any = {"url": url}
-    spark.read.format("headrace").options(**reading).load().where("event = 'enqueued'").collect()
-    stream = spark.readStream.format("headrace").options(**reading).load().writeStream
+    spark.read.format("headrace").option("url", url).load().where("event = 'enqueued'").collect()
+    stream = spark.readStream.format("headrace").option("url", url).load().writeStream
     stream = stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     stream.foreachBatch(lambda batch, _: batch.write.mode("append").parquet(str(folder / "batches"))).start()
     for query in spark.streams.active:
@@ -132,7 +129,7 @@ def _end_java() -> None:
 
 
 def main() -> int:
-    """Make the archive if need be and say where it is."""
+    """Make the archive if it is missing, and print its path."""
     try:
         archive = make_archive(anew="--anew" in sys.argv[1:])
     except HeadraceError as error:

@@ -1,4 +1,4 @@
-"""What files of tables need of a file system: whole files or none, folders that change places, and locks."""
+"""Writes files whole or not at all, exchanges folders in one step, and locks files."""
 
 import ctypes
 import errno
@@ -18,7 +18,7 @@ _EXCHANGE = 2
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a file into place, safe on disk: whoever reads it sees all of the old one or all of the new one."""
+    """Replace a file, safe on disk: a reader sees all of the old one or all of the new one."""
     fresh = path.with_name(f".{path.name}.new")
     with fresh.open("wb") as file:
         file.write(content)
@@ -29,7 +29,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sync_file(file: Path) -> None:
-    """Make the content of a file that somebody else has written safe on disk."""
+    """Make the content of a file that another process has written safe on disk."""
     handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -47,7 +47,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Let two folders on one file system change places in one step: nobody sees neither, or half."""
+    """Exchange two folders of one file system in one step: a reader sees one or the other, never half."""
     library = ctypes.CDLL(None, use_errno=True)
     rename = getattr(library, "renameat2", None)
     if rename is None:

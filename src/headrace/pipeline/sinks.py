@@ -1,4 +1,4 @@
-"""Writes frames into a store and tells what became of their rows: jobs, replays of dead letters, items of feeds."""
+"""Writes frames into a store and counts what became of their rows: jobs, replays of dead letters, items of feeds."""
 
 import secrets
 
@@ -54,7 +54,7 @@ def _write(frame: DataFrame, url: str, what: str, options: dict[str, Option]) ->
         failure = headrace_error(error)
         if failure is None:
             raise
-        # Spark's own words are a page about where this was said; the sentence is all there is to it.
+        # Spark's message is a page about where the sentence was raised.
         raise failure from None
     written = _report(frame, url, settings)
     assert written is not None, "the commit of a write publishes its counts before it ends"
@@ -62,9 +62,9 @@ def _write(frame: DataFrame, url: str, what: str, options: dict[str, Option]) ->
 
 
 def _report(frame: DataFrame, url: str, settings: dict[str, str]) -> Written | None:
-    """The counts, read through Spark: whoever calls this may not reach the store, or be inside an event loop."""
+    """The counts, read through Spark: the driver may not reach the store, or may be inside an event loop."""
     tenant = settings.get("tenant", DEFAULT_TENANT)
     options = {"url": url, "what": "feed", "tenant": tenant, "feed": settings["report"], "columns": "id,item"}
     items = frame.sparkSession.read.format("headrace").options(**options).load()
-    found = items.where(items.id == settings["run"]).collect()
-    return msgspec.json.decode(found[0].item, type=Written) if found else None
+    rows = items.where(items.id == settings["run"]).collect()
+    return msgspec.json.decode(rows[0].item, type=Written) if rows else None

@@ -9,16 +9,17 @@ from pyspark.errors import PySparkException
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 
-_SAID = re.compile(r"^headrace\.model\.errors\.(\w+): (.+)$", re.MULTILINE)
+_RAISED = re.compile(r"^headrace\.model\.errors\.(\w+): (.+)$", re.MULTILINE)
+"""The last line of a traceback."""
 _KINDS: dict[str, type[HeadraceError]] = {kind.__name__: kind for kind in (BadConfig, OutcomeUnknown, StoreUnavailable)}
 
 
 def headrace_error(error: Exception) -> HeadraceError | None:
-    """The error of ours that an error of Spark tells of; None when it tells of none."""
-    found = _SAID.search(str(error))
-    if found is None:
+    """The error of ours that an error of Spark quotes; None when it quotes none."""
+    match = _RAISED.search(str(error))
+    if match is None:
         return None
-    name, sentence = found.groups()
+    name, sentence = match.groups()
     if name == Refused.__name__:
         return Refused("refused", sentence)
     return _KINDS.get(name, HeadraceError)(sentence)
@@ -26,11 +27,11 @@ def headrace_error(error: Exception) -> HeadraceError | None:
 
 @contextmanager
 def unwrap_errors() -> Iterator[None]:
-    """Within this block, an error of Spark that tells of one of ours is raised as that: Spark's is a page around it."""
+    """Within this block, an error of Spark that quotes one of ours is raised as that: Spark's is a page around it."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        ours = headrace_error(error)
-        if ours is None:
+        failure = headrace_error(error)
+        if failure is None:
             raise
-        raise ours from None
+        raise failure from None

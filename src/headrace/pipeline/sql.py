@@ -1,4 +1,4 @@
-"""SQL that a person wrote, put on a frame: what is wrong with it is one sentence, said before anything is written."""
+"""Applies SQL that a person wrote to a frame, and refuses what is wrong with it in one sentence before any write."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,24 +16,24 @@ from headrace.model.errors import BadConfig
 from headrace.model.validate import cut
 
 COLUMNS_NAMED_MAX = 40
-SAID_CHARS_MAX = 200
-"""Of Spark's own words: it may quote a whole row."""
+REASON_CHARS_MAX = 200
+"""Of Spark's own message: it may quote a whole row."""
 LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Where pyspark writes a page about every error of SQL, whoever handles it."""
+"""Loggers to which pyspark writes a page about every error of SQL, also one that is caught."""
 _DATA_FAULTS = ("22", "21", "P0001")
-"""How the SQLSTATE of an error begins that values cause, or `raise_error`: the SQL's fault, and nobody else's."""
-_JAVA_SAID = re.compile(r"\[[A-Z_.]+\] (.+?)\s+SQLSTATE: (\w{5})", re.DOTALL)
-"""What pyspark leaves in Java's words."""
+"""How the SQLSTATE begins of errors that a value or `raise_error` causes: the SQL is at fault."""
+_JAVA_MESSAGE = re.compile(r"\[[A-Z_.]+\] (.+?)\s+SQLSTATE: (\w{5})", re.DOTALL)
+"""An error that pyspark leaves as Java wrote it."""
 
 
 def filtered(frame: DataFrame, where: str, what: str = "where") -> DataFrame:
-    """The rows for which the condition `where` is true; `what` is how the person knows it, such as `--where`."""
+    """The rows for which the condition `where` is true; `what` is the person's name for it, such as `--where`."""
     with one_sentence(frame, what, where):
-        condition = frame.select(F.expr(where)).schema.fields
-        if len(condition) != 1 or not isinstance(condition[0].dataType, BooleanType):
-            found = ", ".join(field.dataType.simpleString() for field in condition)
+        fields = frame.select(F.expr(where)).schema.fields
+        if len(fields) != 1 or not isinstance(fields[0].dataType, BooleanType):
+            types = ", ".join(field.dataType.simpleString() for field in fields)
             raise BadConfig(
-                f"{what} {cut(where)!r} is {found}, not true or false; write a condition, as in: kind = 'mail'"
+                f"{what} {cut(where)!r} is {types}, not true or false; write a condition, as in: kind = 'mail'"
             )
         return frame.where(where)
 
@@ -53,32 +53,32 @@ def selected(frame: DataFrame, expressions: Mapping[str, str], what: str = "colu
 
 @contextmanager
 def one_sentence(frame: DataFrame, what: str, text: str) -> Iterator[None]:
-    """Within this block, what Spark finds wrong with `text` is raised as one sentence and logged nowhere."""
+    """Within this block, an error of Spark about `text` is raised as one sentence and logged nowhere."""
     with unlogged():
         try:
             yield
         except (ParseException, AnalysisException) as error:
-            raise BadConfig(told(error, frame, what, text)) from None
+            raise BadConfig(explain_sql_error(error, frame, what, text)) from None
 
 
 @contextmanager
 def at_run_time(texts: Mapping[str, str]) -> Iterator[None]:
-    """Within this block, where frames are read, a value that SQL of a person cannot take is raised as one sentence.
+    """Within this block, where frames are read, a value that a person's SQL cannot take is raised as one sentence.
 
-    `texts` are the SQL by what the person knows it by: `{"--where": "dead_letter > 'x'"}`. Spark sees such a thing only
-    when it meets the row, so read everything once (`persist` and `count`) before anything is written."""
+    `texts` are the SQL by the person's names for it: `{"--where": "dead_letter > 'x'"}`. Spark fails only when it meets
+    the row, so read everything once (`persist` and `count`) before anything is written."""
     with unlogged():
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            sentence = told_at_run_time(error, texts)
+            sentence = explain_row_error(error, texts)
             if sentence is None:
                 raise
             raise BadConfig(sentence) from None
 
 
-def told(error: AnalysisException | ParseException, frame: DataFrame, what: str, text: str) -> str:
-    """What Spark found wrong with SQL, in one sentence, with the columns that there are."""
+def explain_sql_error(error: AnalysisException | ParseException, frame: DataFrame, what: str, text: str) -> str:
+    """What is wrong with SQL in one sentence, with the columns of the frame."""
     condition = error.getCondition() or ""
     parameters = error.getMessageParameters() or {}
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
@@ -89,39 +89,39 @@ def told(error: AnalysisException | ParseException, frame: DataFrame, what: str,
         return f"{what} {cut(text)!r} calls {missing!r}, which Spark does not know; see the functions of Spark SQL"
     if condition == "PARSE_EMPTY_STATEMENT":
         return f"{what} is empty; write SQL, as in: kind = 'mail'"
-    # The first line says it; what follows is where in Spark's plan it was found.
-    said = str(error).strip().partition("\n")[0].split(" SQLSTATE:")[0].partition("] ")
-    return f"{what} {cut(text)!r} is no SQL that Spark understands: {(said[2] or said[0]).rstrip('. ')}"
+    # The lines after the first show the place in Spark's plan.
+    message = str(error).strip().partition("\n")[0].split(" SQLSTATE:")[0].partition("] ")
+    return f"{what} {cut(text)!r} is no SQL that Spark understands: {(message[2] or message[0]).rstrip('. ')}"
 
 
-def told_at_run_time(error: Exception, texts: Mapping[str, str]) -> str | None:
-    """What a value did to SQL, in one sentence; None for an error that is not the SQL's."""
+def explain_row_error(error: Exception, texts: Mapping[str, str]) -> str | None:
+    """Why SQL fails on a row, in one sentence; None for an error with another cause."""
     if isinstance(error, PySparkException):
-        state, said = error.getSqlState() or "", str(error).partition("] ")[2].partition(" SQLSTATE:")[0]
+        state, reason = error.getSqlState() or "", str(error).partition("] ")[2].partition(" SQLSTATE:")[0]
         contexts = error.getQueryContext() or []
         fragment = contexts[0].fragment() if contexts else ""
         if error.getCondition() == "CAST_INVALID_INPUT":
             values = error.getMessageParameters() or {}
-            said = f"{cut(values.get('expression', '?'))} is no {values.get('targetType', '?').lower()}"
-    elif (found := _JAVA_SAID.search(str(error))) is not None:
-        (said, state), fragment = found.groups(), ""
+            reason = f"{cut(values.get('expression', '?'))} is no {values.get('targetType', '?').lower()}"
+    elif (match := _JAVA_MESSAGE.search(str(error))) is not None:
+        (reason, state), fragment = match.groups(), ""
     else:
         return None
     if not state.startswith(_DATA_FAULTS):
         return None
-    why = cut(said.partition("\n")[0].partition(". ")[0].replace('"', "").rstrip(". "), SAID_CHARS_MAX)
+    why = cut(reason.partition("\n")[0].partition(". ")[0].replace('"', "").rstrip(". "), REASON_CHARS_MAX)
     return f"{_which(texts, fragment)} fails on a row: {why}; let it give null there, as with try_cast(… as …)"
 
 
 def _which(texts: Mapping[str, str], fragment: str) -> str:
-    """The text that is at fault, by the part of it that Spark names; all of them when it names none."""
+    """The text at fault, by the part that Spark names; all of them when it names none."""
     at_fault = {what: text for what, text in texts.items() if fragment and fragment in text} or texts
     return " or ".join(f"{what} {cut(text)!r}" for what, text in at_fault.items())
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Within this block, pyspark logs no page about errors of SQL: whoever handles them says a sentence."""
+    """Within this block, pyspark logs no page about errors of SQL, which become one sentence."""
     logs: list[Any] = [PySparkLogger.getLogger(name) for name in LOGS]
     were_disabled = [log.disabled for log in logs]
     for log in logs:

@@ -179,7 +179,7 @@ async def test_an_opening_that_failed_is_tried_again(tmp_path: Path) -> None:
     assert await (await app.client()).find("default", "a") == [None]
 
 
-async def test_a_task_that_is_cancelled_while_opening_takes_nobody_along(app: App) -> None:
+async def test_a_task_cancelled_while_the_store_opens_cancels_no_other(app: App) -> None:
     first, second = (asyncio.create_task(app.client()) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()

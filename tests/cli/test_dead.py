@@ -9,7 +9,7 @@ from headrace.model.outcome import JobError, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.contract.store import Store
-from tests.cli.living import BOOM, MAIL, claimed, died, job, lived
+from tests.cli.job_states import BOOM, MAIL, claimed, died, job, lived
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other", shards=4)

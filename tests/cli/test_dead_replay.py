@@ -13,7 +13,7 @@ from headrace.model.outcome import Failed, JobError, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.cli.living import BOOM, MAIL, claimed, dead_letters, died, job, listed, lived
+from tests.cli.job_states import BOOM, MAIL, claimed, dead_letters, died, job, listed, lived
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other")

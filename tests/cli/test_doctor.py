@@ -60,7 +60,7 @@ async def claimed(store: Store) -> list[str]:
 # Through the entry point.
 
 
-def test_a_store_that_is_well_is_told_check_by_check(url: str) -> None:
+def test_a_healthy_store_is_reported_check_by_check(url: str) -> None:
     with_store(url, two_jobs)
 
     ran = run("doctor", url=url)
@@ -108,7 +108,7 @@ def test_damage_is_wrong_until_it_is_repaired_and_the_hidden_job_runs_once(url: 
     assert sorted(with_store(url, claimed)) == ["a", "b"]
 
 
-def test_in_a_terminal_what_was_repaired_is_said_before_the_table(file_url: str) -> None:
+def test_in_a_terminal_repairs_are_listed_before_the_table(file_url: str) -> None:
     with_store(file_url, two_jobs)
     damage(file_url)
 
@@ -200,7 +200,7 @@ CASES: list[tuple[Callable[[Store], Awaitable[None]], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("happen", "status", "found", "todo"), CASES, ids=[each[0].__name__ for each in CASES])
-async def test_what_is_not_well_is_said_with_what_to_do(
+async def test_each_problem_is_reported_with_what_to_do(
     happen: Callable[[Store], Awaitable[None]], status: str, found: str, todo: str
 ) -> None:
     store = MemoryStore()
@@ -264,7 +264,7 @@ async def test_clocks_that_differ_by_more_than_a_second_are_to_be_looked_at(skew
         (1_700_000_000_000, "durable", "ok", "may have lost the moments before it; its profile is durable"),
     ],
 )
-async def test_a_risen_epoch_is_told_as_a_tail_that_may_be_lost(
+async def test_a_risen_epoch_is_reported_as_a_tail_that_may_be_lost(
     epoch: int, profile: str, status: str, words: str
 ) -> None:
     store = MemoryStore()
@@ -309,7 +309,7 @@ async def test_queues_with_the_same_finding_are_listed_while_they_are_few_and_co
     assert (idle.status, idle.todo) == ("wrong", "for each, as in: start one: headrace worker --queues queue-0010")
 
 
-async def test_what_was_looked_at_in_part_only_is_said() -> None:
+async def test_a_partial_check_is_reported_as_partial() -> None:
     store = MemoryStore()
     await two_jobs(store)
     known = await gather(store, full=False)

@@ -93,7 +93,7 @@ def count(url: str, queue: str = "default") -> int:
     return with_store(url, lambda store: store.queues.counts(Queue(queue))).waiting
 
 
-def test_a_job_goes_where_its_function_says_and_a_person_is_told(url: str, project: Path) -> None:
+def test_a_job_goes_to_the_queue_of_its_function_and_a_person_reads_where(url: str, project: Path) -> None:
     """C38: as `task create`; what the app says beats the project's table."""
     ran = run("enqueue", "welcome", "user_id=42", "name=7", "--id", "u-42", url=url, cwd=project)
 
@@ -107,7 +107,7 @@ def test_a_job_goes_where_its_function_says_and_a_person_is_told(url: str, proje
     assert (job.record.policy.max_attempts, job.record.policy.timeout_ms) == (7, 30_000)
 
 
-def test_every_option_reaches_the_job_and_a_program_is_told(url: str) -> None:
+def test_every_option_reaches_the_job_and_a_program_gets_them_as_json(url: str) -> None:
     """T36: `enqueue --type --payload-json --run-at --timeout --max-attempts --idempotency-key`, without an app."""
     options = (
         "--queue q --tenant acme --shards 2 --run-at 2030-01-01T00:00:00Z --priority 7 --timeout 90 --max-attempts 4"
@@ -132,7 +132,7 @@ def test_every_option_reaches_the_job_and_a_program_is_told(url: str) -> None:
     assert policy.expires_at_ms == 1_900_000_000_000
 
 
-def test_what_is_typed_beats_the_function_and_a_terminal_is_told_the_same(file_url: str, project: Path) -> None:
+def test_an_option_beats_the_function_and_a_terminal_shows_the_same(file_url: str, project: Path) -> None:
     words = ("enqueue", "welcome", '{"user_id": 1}', "--id", "u", "-q", "night", "--max-attempts", "2")
 
     ran = run(*words, url=file_url, cwd=project, terminal=True)
@@ -279,7 +279,7 @@ def paused(url: str, *queues: Queue) -> None:
     with_store(url, pause)
 
 
-def test_a_paused_queue_is_told_with_what_ends_that(url: str) -> None:
+def test_a_paused_queue_is_reported_with_the_command_to_resume_it(url: str) -> None:
     paused(url, Queue("mail"), Queue("mail", "acme"))
 
     ran = run("enqueue", "k", "-q", "mail", url=url)
@@ -292,7 +292,7 @@ def test_a_paused_queue_is_told_with_what_ends_that(url: str) -> None:
     assert "paused" not in other.document
 
 
-def test_paused_queues_of_a_file_are_told(file_url: str) -> None:
+def test_paused_queues_of_a_file_are_reported(file_url: str) -> None:
     paused(file_url, Queue("mail", "acme"))
     text = lines({"kind": "k"}, {"kind": "k", "queue": "mail", "tenant": "acme"})
 
@@ -308,7 +308,7 @@ def test_paused_queues_of_a_file_are_told(file_url: str) -> None:
     "words", [("enqueue", "k", "--id", "a", "-q", "mail"), ("jobs", "result", "a", "--queue", "mail")]
 )
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-def test_who_stops_waiting_is_told_that_the_job_goes_on_and_how_to_look_at_it(
+def test_after_an_interrupted_wait_the_output_says_how_to_look_at_the_job(
     words: tuple[str, ...], form: tuple[str, ...]
 ) -> None:
     with RedisServer().launch() as server:
@@ -415,7 +415,7 @@ def test_lines_that_the_store_will_not_have_are_named(url: str) -> None:
         ("lose", "lines 1 to 10,000 were sent (10,000 created), and of lines 10,001 to 10,003 some may have been"),
     ],
 )
-async def test_a_store_that_goes_away_half_way_is_told_with_what_was_sent(fault: str, told: str) -> None:
+async def test_a_store_lost_half_way_is_reported_with_the_jobs_sent(fault: str, told: str) -> None:
     store = FaultyStore(await open_store("memory://"))
     file = io.BytesIO(b'{"kind": "k"}\n' * (LINES_CHECKED_MAX + 3))
     making, tally = Making(App("memory://"), {}, is_checked=False), LineTally()

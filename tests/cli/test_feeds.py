@@ -75,7 +75,7 @@ def test_settings_of_a_feed_are_taken_as_people_write_them(file_url: str) -> Non
     assert (state.config.changes_keep_ms, state.config.changes_keep_max) == (2 * 86_400_000, 500)
 
 
-def test_a_feed_is_deleted_only_when_somebody_agrees(file_url: str) -> None:
+def test_a_feed_is_deleted_only_after_a_confirmation(file_url: str) -> None:
     with_store(file_url, three_feeds)
 
     alone = run("feeds", "delete", "news", url=file_url)

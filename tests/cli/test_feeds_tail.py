@@ -9,7 +9,7 @@ from typing import Any
 from headrace.model.feed import FeedName, Publication
 from headrace.model.outcome import Done
 from headrace.stores.contract.store import Store
-from tests.cli.living import job, lived
+from tests.cli.job_states import job, lived
 from tests.cli.support import COLUMNS, RUN_S, run, start, with_store
 
 NEWS = FeedName("news")
@@ -80,7 +80,7 @@ def test_a_cursor_file_goes_on_where_the_tail_before_ended(file_url: str, tmp_pa
     assert [*tmp_path.glob(".cursor*")] == []
 
 
-def test_who_is_too_far_behind_is_told_of_the_gap_and_what_is_there(file_url: str) -> None:
+def test_a_tail_too_far_behind_shows_the_gap_and_then_the_items(file_url: str) -> None:
     with_store(file_url, made)
     state = with_store(file_url, lambda store: store.feeds.describe(NEWS))
     assert state is not None
@@ -141,7 +141,7 @@ def test_a_tail_ends_with_its_feed(file_url: str, tmp_path: Path) -> None:
     assert (finished_job[26:], listing[26:]) == ("deleted     test\n", "deleted     news  test\n")
 
 
-def test_the_events_of_a_queue_of_jobs_are_told_in_order(file_url: str) -> None:
+def test_the_events_of_a_job_queue_are_shown_in_order(file_url: str) -> None:
     with_store(file_url, lambda store: lived(store, [job("one")], Done(b"1")))
 
     ran = run("feeds", "tail", "--queue", "mail", "--beginning", "--limit", "3", "--json", url=file_url)

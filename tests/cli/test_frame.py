@@ -26,7 +26,7 @@ from tests.support.play import Play
 from tests.support.process import free_port
 
 
-def test_help_names_every_command_and_the_version_is_told() -> None:
+def test_help_names_every_command_and_version_prints_the_version() -> None:
     helped, short, version, nothing = run("--help"), run("-h"), run("--version"), run()
 
     listed = [line.split()[0] for line in helped.out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()]

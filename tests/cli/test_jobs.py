@@ -6,7 +6,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, JobError
 from headrace.stores.contract.store import Store
-from tests.cli.living import MAIL, claimed, died, job, lived
+from tests.cli.job_states import MAIL, claimed, died, job, lived
 from tests.cli.support import Ran, run, start, with_store
 
 OTHER = Queue("other")

@@ -18,7 +18,7 @@ from headrace.model.outcome import Done
 from headrace.model.results import Found, Page
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.cli.living import MAIL, claimed, dead_letters, died, job, listed, lived
+from tests.cli.job_states import MAIL, claimed, dead_letters, died, job, listed, lived
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other")

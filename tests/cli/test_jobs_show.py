@@ -18,7 +18,7 @@ from headrace.model.queue_config import DEFAULT_CONFIG
 from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.cli.living import MAIL, claimed, job, lived
+from tests.cli.job_states import MAIL, claimed, job, lived
 from tests.cli.support import Ran, run, with_store
 from tests.support.stores import REWRITES
 
@@ -92,7 +92,7 @@ def test_show_gives_programs_everything_in_one_document(url: str) -> None:
     assert bare["life"]["events"] == []
 
 
-def test_payloads_that_the_journal_carries_are_not_told_with_the_events(file_url: str) -> None:
+def test_payloads_in_the_journal_are_not_shown_with_the_events(file_url: str) -> None:
     """So leaving payloads out leaves all of them out, and a life is not flooded by them."""
 
     async def carried(store: Store) -> None:
@@ -157,7 +157,7 @@ def test_show_says_why_a_job_waits(file_url: str) -> None:
     assert held.lines[1] == "state       waiting: its queue is paused; resume it"
 
 
-def test_show_tells_who_has_a_job_and_what_waits_behind_it(url: str) -> None:
+def test_show_names_the_worker_of_a_job_and_the_blocked_job_behind_it(url: str) -> None:
     """T33: the lease of a job that runs, without its token."""
     with_store(url, all_kinds_of_waiting)
 
@@ -179,7 +179,7 @@ def test_show_tells_who_has_a_job_and_what_waits_behind_it(url: str) -> None:
     assert r"  payload     2 bytes that are not JSON: b'\xff\x00'" in seen.lines
 
 
-def test_a_job_that_was_forgotten_is_shown_by_its_life_and_an_unknown_one_is_told(url: str) -> None:
+def test_a_dropped_job_is_shown_by_its_timeline_and_an_unknown_one_is_reported(url: str) -> None:
     """T33: an unknown job is said to be unknown, and where it was looked for."""
 
     async def forget(store: Store) -> None:

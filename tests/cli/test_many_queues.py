@@ -19,7 +19,7 @@ from headrace.pipeline.source.options import SourceOptions
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.forwarding_store import ForwardingStore, StoreCall
-from tests.cli.living import claimed, dead_letters, died, job, lived
+from tests.cli.job_states import claimed, dead_letters, died, job, lived
 from tests.cli.support import run, with_store
 from tests.support.stores import sqlite_url
 

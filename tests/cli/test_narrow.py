@@ -8,7 +8,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, JobError, Retried
 from headrace.stores.contract.store import Store
-from tests.cli.living import claimed, died, job, lived
+from tests.cli.job_states import claimed, died, job, lived
 from tests.cli.support import Ran, run, with_store
 
 WIDTH = 80

@@ -150,7 +150,7 @@ def test_half_a_character_and_text_without_end_are_refused_in_one_sentence(words
     assert (ran.err.startswith("headrace: "), ran.err.count("\n"), len(ran.err) < 400) == (True, 1, True)
 
 
-def test_the_doctor_and_the_version_are_told_from_a_source_tree(file_url: str, tmp_path: Path) -> None:
+def test_the_doctor_and_the_version_work_from_a_source_tree(file_url: str, tmp_path: Path) -> None:
     """Without site-packages nothing is installed: the sources, and what they need, are but on the path."""
     with_store(file_url, lambda store: store.queues.configure(Queue("mail"), {"priority": 5}))
     needed = tmp_path / "needed"

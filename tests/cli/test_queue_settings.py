@@ -9,7 +9,7 @@ from headrace.model.errors import Refused
 from headrace.model.names import Queue
 from headrace.model.queue_config import SETTABLE, QueueConfig
 from headrace.stores.contract.store import Store
-from tests.cli.living import MAIL, job
+from tests.cli.job_states import MAIL, job
 from tests.cli.support import run, with_store
 
 

@@ -92,7 +92,7 @@ def test_in_a_terminal_the_list_fits_and_a_question_is_asked(url: str) -> None:
     assert (agreed.code, agreed.lines[-1]) == (0, "dropped 2 waiting jobs of queue 'mail'")
 
 
-def test_without_queues_the_way_to_the_first_one_is_told(file_url: str) -> None:
+def test_without_queues_the_command_to_create_one_is_shown(file_url: str) -> None:
     async def nothing(store: Store) -> None:
         await store.health()
 
@@ -174,7 +174,7 @@ def test_a_change_of_the_configuration_shows_what_was_and_what_is(url: str) -> N
     assert (config.timeout_ms, config.max_attempts, config.keep_done_ms, config.fail_handler) == (30_000, 5, 500, True)
 
 
-def test_a_queue_is_made_by_configure_only_when_that_is_said(file_url: str) -> None:
+def test_configure_creates_a_queue_only_with_its_option(file_url: str) -> None:
     with_store(file_url, every_state)
 
     typo = run("queues", "configure", "mial", "timeout=30s", url=file_url)

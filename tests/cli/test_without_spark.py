@@ -67,7 +67,7 @@ def test_a_command_that_needs_spark_says_what_to_install(words: str, without: di
         "from headrace.pipeline import write_report",
     ],
 )
-def test_a_program_that_needs_spark_is_told_what_to_install(code: str, without: dict[str, str]) -> None:
+def test_a_program_that_needs_spark_gets_the_command_to_install_it(code: str, without: dict[str, str]) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", code], env=environment(None, without), capture_output=True, text=True, check=False
     )

@@ -39,7 +39,7 @@ def test_workers_are_shown_the_latest_first_with_what_they_hold(url: str) -> Non
     assert [(each["worker"], each["active"]) for each in one.document["workers"]] == [("late", 1)]
 
 
-def test_in_a_terminal_workers_are_shown_and_without_any_the_way_to_one_is_told(file_url: str) -> None:
+def test_in_a_terminal_workers_are_shown_or_the_command_to_start_one(file_url: str) -> None:
     async def nothing(store: Store) -> None:
         await store.health()
 

@@ -145,7 +145,7 @@ def test_every_example_is_run_by_a_test() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OUTPUTS))
-def test_an_example_prints_what_it_is_meant_to_show(name: str, tmp_path: Path) -> None:
+def test_an_example_prints_its_expected_output(name: str, tmp_path: Path) -> None:
     assert run(tmp_path, name) == OUTPUTS[name].splitlines()
 
 

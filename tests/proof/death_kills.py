@@ -15,8 +15,8 @@ from headrace.model.names import Shard
 from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
+from tests.proof.worker_program import QUEUE
 from tests.proof.worker_runs import PATIENCE_SECONDS, emptied, events_of, program
-from tests.proof.working import QUEUE
 from tests.support.invariants import ShardFold
 
 FAIL_QUEUE = QUEUE.fail_queue

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from headrace.pipeline.history.layout import CHECKPOINT
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
+from tests.proof.history_reader import Looks
 from tests.proof.spark_check import behind, compare, counted_by_duckdb, journal_of, wrong_rows
 from tests.proof.spark_driver import CLUSTER, Life
 from tests.proof.spark_figures import Death, KillFigures, Plan, executor_steps, told
-from tests.proof.spark_looks import Looks
 from tests.proof.spark_processes import Tree
 from tests.proof.spark_steps import DELTA_STEPS, STEPS
 from tests.proof.spark_writer import writing
@@ -56,7 +56,7 @@ class Run:
         if death.executors:
             life = msgspec.structs.replace(life, master=CLUSTER, after=1_000_000)
         driver = self._start("tests.proof.spark_driver", msgspec.json.encode(life).decode())
-        compactor = self._start("tests.proof.spark_compacting", str(self.history)) if death.compacts else None
+        compactor = self._start("tests.proof.spark_compaction", str(self.history)) if death.compacts else None
         try:
             lines = self._lines(driver, PATIENCE_S * (1 + death.executors))
             if death.executors:

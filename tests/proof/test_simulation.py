@@ -22,7 +22,7 @@ def test_seeds_of_several_processes_are_added_up() -> None:
 
 def test_a_broken_seed_is_shown_step_by_step_and_fails_the_run() -> None:
     code = (
-        "from tests.simulation.planting import plant; plant('a_time_limit_is_ignored')\n"
+        "from tests.simulation.plant import plant; plant('a_time_limit_is_ignored')\n"
         "import sys; sys.argv = ['tests.proof', '--simulation', '--first', '0', '--seeds', '1']\n"
         "from tests.proof.__main__ import main\n"
         "sys.exit(main())"

@@ -25,9 +25,7 @@ async def test_the_jobs_of_a_killed_worker_are_done_once_more_when_their_leases_
 
 
 @pytest.mark.parametrize("store_name", ["sqlite", "redis", "postgres"])
-async def test_killed_workers_that_are_told_of_deaths_leave_both_journals_whole(
-    store_name: str, tmp_path: Path
-) -> None:
+async def test_killed_workers_with_fail_handlers_leave_both_journals_whole(store_name: str, tmp_path: Path) -> None:
     """Q27: every job dies, every death is told, and the journals tell what the handlers say."""
     url = await emptied(store_name, tmp_path)
 

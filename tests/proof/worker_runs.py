@@ -20,7 +20,7 @@ from headrace.worker.config import WorkerConfig
 from headrace.worker.events import JobsFinished, WorkerEvent
 from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.worker import Worker
-from tests.proof.working import QUEUE, hold_the_gil
+from tests.proof.worker_program import QUEUE, hold_the_gil
 from tests.support.stores import SHARED_URLS, STORES
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ async def enqueue(store: Store, kinds: Sequence[str], payload: bytes = b"{}") ->
 @asynccontextmanager
 async def program(url: str, lease_ms: int, grace_ms: int, *more: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker process, killed at the end of the block if it still runs."""
-    words = [sys.executable, "-m", "tests.proof.working", url, str(lease_ms), str(grace_ms), *more]
+    words = [sys.executable, "-m", "tests.proof.worker_program", url, str(lease_ms), str(grace_ms), *more]
     process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     try:
         yield process

@@ -180,7 +180,7 @@ def test_sets_of_tasks_are_walked_in_the_order_of_their_making() -> None:
     assert loop.run(story()) == ["0", "1", "2", "3", "4", "5"]
 
 
-def test_an_error_that_nobody_looked_at_is_kept() -> None:
+def test_an_error_that_was_never_retrieved_is_kept() -> None:
     loop = VirtualLoop()
 
     async def story() -> None:

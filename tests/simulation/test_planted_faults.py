@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 SEEDS = 60
 PROGRAM = """
 import sys
-from tests.simulation.planting import plant
+from tests.simulation.plant import plant
 plant(sys.argv[1])
 from tests.simulation.world import simulate
 for seed in range({seeds}):

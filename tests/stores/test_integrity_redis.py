@@ -135,7 +135,7 @@ async def test_a_lease_without_an_end_gets_one_so_that_its_worker_can_still_sett
     assert await run_all(play) == []
 
 
-async def test_a_lease_without_an_end_that_nobody_extends_runs_out_again(server: RedisServer, play: Play) -> None:
+async def test_a_lease_without_an_end_runs_out_after_its_repair(server: RedisServer, play: Play) -> None:
     await play.start("job")
     damage(server, play, ("ZREM", "x", "job"))
 
@@ -220,7 +220,7 @@ async def test_a_blocked_job_behind_nothing_comes_forward(server: RedisServer, p
     assert await run_all(play) == ["job"]
 
 
-async def test_what_calls_went_past_is_told_and_cleared_and_the_journal_learns_of_it(
+async def test_records_that_calls_skipped_are_reported_and_cleared_and_journalled(
     server: RedisServer, play: Play
 ) -> None:
     await play.enqueue_all(*[play.job(id) for id in ("lost", "again", "kept")])

@@ -395,7 +395,7 @@ async def test_a_feed_that_a_newer_headrace_has_written_is_refused(server: Redis
             await call
 
 
-async def test_a_reader_sees_the_new_epoch_although_nobody_wrote_since_the_restart() -> None:
+async def test_a_reader_sees_the_new_epoch_before_the_first_write_after_a_restart() -> None:
     with RedisServer(aof="always").launch() as server:
         async with opened(server.url) as store:
             await Play(store).enqueue("a")

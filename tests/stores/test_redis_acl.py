@@ -111,7 +111,7 @@ async def test_the_user_can_do_all_that_the_driver_does_with_feeds(server: Redis
 
 
 @pytest.mark.parametrize("user", ["few", "none"])
-async def test_a_user_who_may_not_is_told_which_rules_to_set(server: RedisServer, user: str) -> None:
+async def test_the_error_of_a_user_without_a_right_names_the_missing_rules(server: RedisServer, user: str) -> None:
     server.ask("FUNCTION", "FLUSH")
 
     with pytest.raises(BadConfig) as refused:

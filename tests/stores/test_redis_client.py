@@ -209,7 +209,7 @@ async def test_callers_go_on_by_themselves_when_the_server_comes_back(own_server
     assert callers.answered <= counted(own_server) <= callers.answered + callers.unknown
 
 
-async def test_a_connection_that_died_while_nobody_used_it_is_not_used(own_server: RedisServer) -> None:
+async def test_a_connection_that_died_while_idle_is_not_used(own_server: RedisServer) -> None:
     async with open_client(own_server.url) as client:
         await client.call(COUNT)
         loop = asyncio.get_running_loop()

@@ -238,7 +238,7 @@ async def test_callers_leave_an_old_master_before_it_knows_that_it_is_one() -> N
     assert port == servers.replicas[0].port
 
 
-async def test_an_unknown_service_and_silent_sentinels_are_told_apart() -> None:
+async def test_an_unknown_service_and_silent_sentinels_have_different_errors() -> None:
     with RedisSentinel(replicas=0, sentinels=1) as servers:
         servers.launch()
         with pytest.raises(BadConfig, match="knows no service 'other'"):

@@ -76,7 +76,7 @@ async def test_a_reader_goes_on_after_a_restart_that_lost_nothing_and_the_epoch_
     assert changes[0].epoch > seen.epoch == 1
 
 
-async def test_who_has_seen_what_a_restart_lost_finds_a_gap_even_when_the_numbers_are_used_again() -> None:
+async def test_a_reader_of_changes_lost_in_a_restart_gets_a_gap_even_when_their_numbers_are_used_again() -> None:
     with RedisServer().launch() as server:
         async with opened(server.url) as store:
             news = FeedPlay(store)
@@ -242,9 +242,7 @@ async def test_keys_of_a_tenant_lie_in_one_slot_and_none_holds_an_id(server: Red
 # Waiting.
 
 
-async def test_of_many_who_wait_at_one_place_one_looks_for_all_on_one_connection(
-    server: RedisServer, store: Store
-) -> None:
+async def test_waiters_at_one_position_share_one_poll_on_one_connection(server: RedisServer, store: Store) -> None:
     news = FeedPlay(store)
     await news.create()
     end = await news.end()

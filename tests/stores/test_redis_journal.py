@@ -102,9 +102,7 @@ async def test_a_search_among_large_entries_is_done_in_several_calls(play: Play)
 
 @pytest.mark.parametrize("name", ["e", "c", "n"])
 @pytest.mark.parametrize("value", [b"", b"\xff\n", b"\x94\x90\xc0\xc4\x00\x90", b"12"])
-async def test_lines_kept_packed_that_cannot_be_read_are_told_as_unreadable(
-    play: Play, name: str, value: bytes
-) -> None:
+async def test_damaged_packed_lines_are_reported_as_unreadable(play: Play, name: str, value: bytes) -> None:
     await play.enqueue_all(*[play.job(id) for id in play.ids(3)])
     await play.claim(3)
     with redis_server().admin() as admin:

@@ -137,7 +137,7 @@ async def test_a_waiter_that_cannot_hear_looks_by_itself(server: RedisServer) ->
     await other.close()
 
 
-async def test_a_waiter_on_a_store_that_is_closed_is_told(server: RedisServer) -> None:
+async def test_a_waiter_fails_when_its_store_is_closed(server: RedisServer) -> None:
     store = await open_store(server.url)
     waiter = await sleeping(store, server)
 
@@ -154,7 +154,7 @@ async def lingering(server: RedisServer, seconds: float) -> RedisStore:
     return store
 
 
-async def test_channels_are_listened_to_as_long_as_somebody_waits_on_them(server: RedisServer) -> None:
+async def test_a_channel_is_subscribed_as_long_as_it_has_a_waiter(server: RedisServer) -> None:
     store = await lingering(server, 0)
     first, second = await sleeping(store, server), await sleeping(store, server)
 
@@ -188,7 +188,7 @@ async def test_a_worker_that_waits_again_and_again_subscribes_once(server: Redis
     assert asked == {"ssubscribe": MAIL.shards, "sunsubscribe": 0}
 
 
-async def test_channels_that_nobody_waits_on_are_left_after_a_while(server: RedisServer) -> None:
+async def test_a_channel_without_waiters_is_unsubscribed_after_a_while(server: RedisServer) -> None:
     store = await lingering(server, 0.05)
 
     assert not await store.signals.wait([MAIL], 1)
@@ -200,7 +200,7 @@ async def test_channels_that_nobody_waits_on_are_left_after_a_while(server: Redi
     await store.close()
 
 
-async def test_channels_that_nobody_waits_on_are_bounded_in_number(server: RedisServer) -> None:
+async def test_channels_without_waiters_are_bounded_in_number(server: RedisServer) -> None:
     store = await open_store(server.url)
     per_wait = LINGERING_MAX // 5 // MAIL.shards
     queues = [Queue(f"mail-{number}", "acme", MAIL.shards) for number in range(6 * per_wait)]
@@ -221,7 +221,7 @@ async def claimed(store: Store, *ids: str) -> dict[str, Claim]:
     return {claim.lease.id: claim for claim in (await store.jobs.claim(request)).items}
 
 
-async def test_all_who_wait_for_ends_share_one_connection_and_the_channels_of_their_shards(server: RedisServer) -> None:
+async def test_all_waiters_for_ends_share_one_connection_and_the_channels_of_their_shards(server: RedisServer) -> None:
     store = await open_store(server.url)
     ids = [f"job-{number}" for number in range(20)]
     claims = await claimed(store, *ids)
@@ -239,7 +239,7 @@ async def test_all_who_wait_for_ends_share_one_connection_and_the_channels_of_th
     await seen(lambda: listeners(server) == 0)
 
 
-async def test_ends_are_told_only_while_somebody_waits_for_one(server: RedisServer) -> None:
+async def test_ends_are_published_only_while_a_waiter_exists(server: RedisServer) -> None:
     """Ends without waiters cost nothing: no message, and no look at the clock once the last waiter has gone."""
     store = await open_store(server.url)
     claims = await claimed(store, "a", "b", "c")
@@ -259,7 +259,7 @@ async def test_ends_are_told_only_while_somebody_waits_for_one(server: RedisServ
     assert server.ask("HEXISTS", head, "awaited") == 0
 
 
-async def test_a_lost_connection_is_made_again_and_who_waits_for_an_end_is_woken(server: RedisServer) -> None:
+async def test_a_lost_connection_is_opened_again_and_waiters_for_an_end_are_woken(server: RedisServer) -> None:
     store = await open_store(server.url)
     claims = await claimed(store, "a")
     waiter = asyncio.create_task(store.signals.ended(MAIL, ["a"], 60_000))
@@ -276,7 +276,7 @@ async def test_a_lost_connection_is_made_again_and_who_waits_for_an_end_is_woken
     await store.close()
 
 
-async def test_a_user_who_may_not_publish_changes_jobs_whole_and_wakes_nobody(server: RedisServer) -> None:
+async def test_a_user_without_the_right_to_publish_changes_jobs_and_wakes_no_waiter(server: RedisServer) -> None:
     """A hint that is not let through must not break a call half-way."""
     store = await open_store(server.url_of("deaf", "deaf"))
     other = await open_store(server.url)

@@ -47,7 +47,7 @@ SERVERS = {"redis": lone_redis, "redis-cluster": cluster_member, "postgres": lon
 @pytest.mark.parametrize(
     ("name", "shards", "kills"), [("redis", 1, 4), ("redis", 3, 4), ("redis-cluster", 3, 2), ("postgres", 3, 2)]
 )
-async def test_whoever_works_goes_on_after_the_server_was_killed_and_nothing_is_lost_or_done_twice(
+async def test_workers_continue_after_the_server_was_killed_and_nothing_is_lost_or_done_twice(
     name: str, shards: int, kills: int
 ) -> None:
     """T23, KB1: errors that the contract names, true answers, and a journal that has each job once."""

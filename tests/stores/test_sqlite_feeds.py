@@ -98,7 +98,7 @@ def test_places_items_and_changes_are_found_without_a_scan_or_a_sort(raw: sqlite
 # Waiting for changes.
 
 
-async def test_hundreds_who_follow_a_feed_share_their_looks_and_are_woken_by_another_connection(
+async def test_hundreds_of_followers_of_a_feed_share_their_polls_and_are_woken_by_another_connection(
     store: SqliteStore, path: str
 ) -> None:
     other = await SqliteStore.open(path, profile="fast")
@@ -146,7 +146,7 @@ def copy(source: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("profile", ["fast", "durable"])
-async def test_who_has_seen_a_lost_tail_gets_a_gap_and_who_has_not_goes_on(tmp_path: Path, profile: str) -> None:
+async def test_a_reader_of_a_lost_tail_gets_a_gap_and_other_readers_continue(tmp_path: Path, profile: str) -> None:
     """KB9: the machine stopped, and the last changes never reached the disk."""
     before, after = str(tmp_path / "before.db"), str(tmp_path / "after.db")
     store = await SqliteStore.open(before, profile="fast", boot_id="boot-1")

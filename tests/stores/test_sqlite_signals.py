@@ -25,7 +25,7 @@ async def claimed(store: SqliteStore, number: int) -> list[Claim]:
     return (await store.jobs.claim(request)).items
 
 
-async def test_hundreds_who_wait_for_ends_share_one_connection_and_are_all_woken(tmp_path: Path) -> None:
+async def test_hundreds_of_waiters_for_ends_share_one_connection_and_are_all_woken(tmp_path: Path) -> None:
     path = str(tmp_path / "headrace.db")
     mine, other = await SqliteStore.open(path, profile="fast"), await SqliteStore.open(path, profile="fast")
     claims = await claimed(other, 300)
@@ -46,7 +46,7 @@ async def test_hundreds_who_wait_for_ends_share_one_connection_and_are_all_woken
     await other.close()
 
 
-async def test_who_waits_for_an_end_hears_of_it_although_the_file_is_busy_with_others(tmp_path: Path) -> None:
+async def test_a_waiter_for_an_end_is_woken_although_the_file_is_busy(tmp_path: Path) -> None:
     """Every write of another process is a reason to check, and the last one of them must not be missed."""
     path = str(tmp_path / "headrace.db")
     mine, other = await SqliteStore.open(path, profile="fast"), await SqliteStore.open(path, profile="fast")

@@ -84,7 +84,7 @@ def test_retries_play_out_at_once_when_the_drain_looks_ahead(headrace: Kit) -> N
     assert third.jobs[0].result == 7
 
 
-def test_a_job_that_uses_up_its_attempts_dies_and_its_fail_handler_is_told(headrace: Kit) -> None:
+def test_a_job_that_uses_up_its_attempts_dies_and_its_fail_handler_runs(headrace: Kit) -> None:
     ANSWERS.extend(["busy"] * 3)
     sync.blocking.options(id="c7").enqueue(7)
 

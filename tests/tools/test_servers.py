@@ -44,12 +44,12 @@ def test_a_server_that_installing_did_not_bring_is_named(monkeypatch: pytest.Mon
         servers.ensure()
 
 
-def test_others_than_root_are_told_what_to_type() -> None:
+def test_without_root_the_command_to_type_is_printed() -> None:
     with pytest.raises(SetupFailed, match=r"type: sudo apt-get update && sudo apt-get install .* redis-server, and"):
         servers.refuse_unable(["redis-server"], is_root=False, apt="/usr/bin/apt-get")
 
 
-def test_a_system_without_apt_is_told_what_is_missing() -> None:
+def test_a_system_without_apt_gets_the_list_of_missing_packages() -> None:
     with pytest.raises(SetupFailed, match="redis-server and postgresql is missing and there is no apt-get"):
         servers.refuse_unable(["redis-server", "postgresql"], is_root=True, apt=None)
 
@@ -155,7 +155,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("aof", ["always", None])
-def test_a_killed_redis_comes_back_with_what_it_was_told_to_keep(aof: str | None) -> None:
+def test_a_killed_redis_comes_back_with_its_persisted_data(aof: str | None) -> None:
     with RedisServer(aof=aof).launch() as server:
         server.ask("SET", "kept", "1")
 

@@ -154,14 +154,14 @@ def test_root_gets_the_venv_package_of_the_python_in_use() -> None:
     assert packages == ["python3.11-venv"]
 
 
-def test_others_are_told_what_to_type() -> None:
+def test_setup_without_root_prints_the_command_to_type() -> None:
     with pytest.raises(
         setup.SetupFailed, match=r"type: sudo apt-get update && sudo apt-get install -y python3\.11-venv"
     ):
         setup.system_packages(["ensurepip"], (3, 11, 2), is_root=False, apt="/usr/bin/apt-get")
 
 
-def test_a_system_without_apt_is_told_what_is_missing() -> None:
+def test_a_system_without_apt_gets_the_list_of_missing_packages() -> None:
     with pytest.raises(setup.SetupFailed, match="no module venv and ensurepip and there is no apt-get"):
         setup.system_packages(["venv", "ensurepip"], (3, 11, 2), is_root=True, apt=None)
 

@@ -127,7 +127,7 @@ async def test_a_worker_without_handlers_is_refused(store: Store) -> None:
         Worker(store, Handlers(), WorkerConfig(queues=["mail"]))
 
 
-async def test_who_has_no_worker_just_enqueues(store: Store) -> None:
+async def test_a_program_without_a_worker_just_enqueues(store: Store) -> None:
     """Q32: a client needs neither handlers nor workers."""
     handle = await Client(store, queue="mail").enqueue("work", {"number": 7}, id="a")
 

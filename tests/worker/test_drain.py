@@ -108,7 +108,7 @@ async def test_after_the_grace_handlers_are_cancelled_and_their_jobs_released_un
     assert worker.health().totals.released == 3
 
 
-async def test_the_grace_of_the_configuration_holds_when_nobody_says_otherwise(store: Store) -> None:
+async def test_stop_uses_the_grace_of_the_configuration_by_default(store: Store) -> None:
     """Q40: `grace` is how long handlers may go on."""
     gate = Gate()
     await store.jobs.enqueue([job("a")])

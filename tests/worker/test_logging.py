@@ -366,7 +366,7 @@ def test_closing_puts_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [type(handler) for handler in root.handlers] == [logging.NullHandler]
 
 
-def test_nothing_is_made_for_a_log_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_without_a_reader_builds_no_records(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
 
     class Shy:

@@ -232,7 +232,7 @@ def test_a_port_that_is_taken_is_refused_in_one_sentence(port: Any) -> None:
     )
 
 
-def test_a_server_that_was_closed_answers_nobody_and_frees_its_port() -> None:
+def test_a_closed_server_answers_no_request_and_frees_its_port() -> None:
     metrics = Metrics()
     server = metrics.serve()
     server.close()

@@ -127,7 +127,7 @@ async def test_no_queue_is_dropped_when_the_worker_is_full(store: Store) -> None
     assert len(ran) == 200
 
 
-async def test_the_queues_of_the_handlers_are_claimed_from_when_nobody_says_otherwise(flaky: FaultyStore) -> None:
+async def test_a_worker_claims_from_the_queues_of_its_handlers_by_default(flaky: FaultyStore) -> None:
     """Q37: in the order of registration."""
     log = Log()
 

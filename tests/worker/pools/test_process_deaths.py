@@ -109,7 +109,7 @@ async def test_a_task_cancelled_again_and_again_still_ends_after_its_process() -
         assert not is_alive(*running.pids)
 
 
-async def test_a_handler_that_holds_the_interpreter_disturbs_nobody_and_can_be_killed() -> None:
+async def test_a_handler_that_holds_the_interpreter_can_be_killed_and_disturbs_no_other() -> None:
     async with open_pool(2) as pool:
         running = await begin(pool, "hold_the_gil", micros=HOUR_US)
 

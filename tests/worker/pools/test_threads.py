@@ -81,7 +81,7 @@ async def test_whatever_a_call_raises_comes_back_and_leaves_its_thread_alive(err
     pool.close()
 
 
-async def test_stop_iteration_comes_back_as_an_error_and_nobody_hangs() -> None:
+async def test_stop_iteration_comes_back_as_an_error_and_no_caller_hangs() -> None:
     pool = ThreadPool(1)
 
     with pytest.raises(RuntimeError, match="StopIteration"):

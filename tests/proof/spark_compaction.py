@@ -1,6 +1,6 @@
 """A program that compacts a history again and again, beside whoever writes it, until it is killed.
 
-python -m tests.proof.spark_compacting FOLDER
+python -m tests.proof.spark_compaction FOLDER
 """
 
 import sys

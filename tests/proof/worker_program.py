@@ -1,6 +1,6 @@
 """A worker as a process of its own, for the runs that kill and stop it: says on its standard output what it does.
 
-python -m tests.proof.working URL LEASE_MS GRACE_MS [deaths [FAULT]]
+python -m tests.proof.worker_program URL LEASE_MS GRACE_MS [deaths [FAULT]]
 
 With `deaths` it is told of the jobs that die, too; FAULT is planted in the store first.
 """

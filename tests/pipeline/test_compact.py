@@ -12,9 +12,9 @@ from headrace.pipeline.files import exclusive
 from headrace.pipeline.history import layout, steps
 from headrace.pipeline.history import merge as merging
 from headrace.pipeline.history.compact import compact
-from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.place import place
 from headrace.pipeline.history.state import HistoryState, write_state
+from headrace.pipeline.storage.compact import Compacted
 from tests.pipeline.histories import duckdb_places, put, rows_of
 
 

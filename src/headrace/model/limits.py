@@ -443,6 +443,15 @@ HISTORY_TASK_EVENTS: Final = 20_000
 HISTORY_EVERY_MS: Final = 10_000
 """The pause between batches of the history: every batch writes a file for each queue with new events."""
 
+TABLE_GROUP_ROWS: Final = 131_072
+TABLE_GROUP_BYTES: Final = 128 * 2**20
+"""A row group of a table's file: engines skip by it, and a task keeps one in memory."""
+
+TABLE_SMALL_BYTES: Final = 64 * 2**20
+TABLE_MERGE_ROWS: Final = 1_000_000
+"""Files of tables below this are merged, to files of so many rows: engines read larger ones at full speed, and a merge
+holds the rows of one in memory."""
+
 HISTORY_SMALL_BYTES: Final = 64 * 2**20
 """Files of the history below this are merged: engines read larger ones at full speed."""
 

@@ -2,8 +2,9 @@
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 from headrace.model.errors import Refused
 from headrace.model.limits import DURATION_MS_MAX
@@ -113,3 +114,10 @@ def _out_of_bounds(what: str, value: object, ms: float) -> Refused:
     days_max = DURATION_MS_MAX // _UNITS_MS["d"]
     wrong = "cannot be negative" if ms < 0 else f"must be at most {days_max} days"
     return Refused("bad_" + what, f"{what} {wrong}; found {bounded_repr(value)}")
+
+
+def iso_text(value: Any) -> Any:
+    """An instant (UTC, microseconds) or a day as ISO 8601 text, which compares as it does; other values as they are."""
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC) if value.tzinfo else value:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return value.isoformat() if isinstance(value, date) else value

@@ -10,9 +10,9 @@ from headrace.model.errors import BadConfig
 from headrace.model.limits import HISTORY_SMALL_BYTES
 from headrace.pipeline.files import exchange, exclusive, locked, sync_folder
 from headrace.pipeline.history import layout, steps
-from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.merge import merge
 from headrace.pipeline.history.state import HistoryState, read_state
+from headrace.pipeline.storage.compact import Compacted
 
 _COMPACTED = "compacted.parquet"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.files import sync_file, sync_folder
-from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.layout import DELTA_LOG
 from headrace.pipeline.history.state import HistoryState
 from headrace.pipeline.source.journal.offset import Mark
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_PAYLOADS
+from headrace.pipeline.storage.compact import Compacted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

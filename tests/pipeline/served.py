@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyspark.sql.worker.data_source_pushdown_filters  # noqa: F401  (as in Spark's program that pushes filters)
 from pyspark.sql.datasource import CaseInsensitiveDict, Filter
 
 from headrace.pipeline.source.options import SourceOptions

@@ -32,11 +32,12 @@ from pyspark.sql.datasource import (
 
 from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.pipeline.source.feed.reader import FeedReader, FilteredFeedReader
 from headrace.pipeline.source.filters import HIGHEST, LOWEST, Filters
-from headrace.pipeline.source.journal.reader import JournalReader
+from headrace.pipeline.source.journal.reader import FilteredJournalReader, JournalReader
+from headrace.pipeline.source.records.reader import FilteredRecordReader, RecordReader
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
-from tests.support.process import wait_until
 
 SWITCH = "spark.sql.python.filterPushdown.enabled"
 NUMBERS = some.none() | some.integers(-3, 3)
@@ -208,13 +209,20 @@ def test_bounds_of_instants_are_the_milliseconds_that_can_fulfil_them(
     assert taken(kind(("happened_at",), at + timedelta(microseconds=1))).bounds("happened_at") == between
 
 
-def test_a_reader_that_takes_filters_does_not_look_as_if_and_keeps_them_when_pickled() -> None:
-    reader: Any = JournalReader(None, None)  # type: ignore[arg-type]  # what is read does not matter
+@pytest.mark.parametrize("kind", [JournalReader, RecordReader, FeedReader])
+def test_a_reader_without_filters_is_one_that_spark_takes_while_its_switch_is_off(kind: Any) -> None:
+    reader = kind(None, None)
+
+    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
+
+
+@pytest.mark.parametrize("kind", [FilteredJournalReader, FilteredRecordReader, FilteredFeedReader])
+def test_a_reader_with_filters_leaves_the_rest_to_spark_and_keeps_its_own_when_pickled(kind: Any) -> None:
+    reader = kind(None, None)
 
     left = list(reader.pushFilters([EqualTo(("seq",), 5), EqualTo(("a", "b"), 1)]))
 
     assert left == [EqualTo(("a", "b"), 1)]
-    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
     copy = pickle.loads(pickle.dumps(reader))  # noqa: S301  (as Spark does)
     assert copy.filters == reader.filters == taken(EqualTo(("seq",), 5))
 
@@ -242,10 +250,9 @@ def test_spark_leaves_the_filters_to_the_reader_when_its_switch_is_on(spark: Spa
 
     found = sorted(row.seq for row in frame.collect())
 
-    plan = frame._jdf.queryExecution().executedPlan().toString()
     assert found == [2, 3]
-    assert "Scan headrace" in plan
-    assert "Filter (" not in plan
+    assert "Scan headrace" in plan_of(frame)
+    assert "Filter (" not in plan_of(frame)
 
 
 def test_explain_shows_the_filters_that_the_reader_has_when_it_is_asked_for_its_long_form(
@@ -261,19 +268,17 @@ def test_explain_shows_the_filters_that_the_reader_has_when_it_is_asked_for_its_
     assert "In(seq, [2,3,9])" in pushed
 
 
-def test_a_query_works_while_the_switch_is_off_and_says_once_what_it_misses(
-    spark: SparkSession, url: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    fresh, said = spark.newSession(), []
+@pytest.mark.parametrize("what", ["journal", "jobs", "dead", "results", "feed"])
+def test_a_query_finds_the_same_while_the_switch_is_off(spark: SparkSession, url: str, what: str) -> None:
+    query, fresh = "tenant = 'default' AND NOT (id LIKE 'job-3%')", spark.newSession()
     fresh.conf.set(SWITCH, "false")
 
-    found = [fresh.read.format("headrace").option("url", url).load().where(QUERY).count() for _ in range(2)]
+    on, off = (each.read.format("headrace").options(url=url, what=what).load().where(query) for each in (spark, fresh))
 
-    assert found == [2, 2]
+    assert "Filter (" not in plan_of(on)
+    assert "Filter (" in plan_of(off)
+    assert sorted(map(str, off.collect())) == sorted(map(str, on.collect()))
 
-    def is_said() -> bool:
-        said.append(capfd.readouterr().err)
-        return "filters are not pushed down" in "".join(said)
 
-    wait_until(is_said, "the hint")
-    assert f"headrace: filters are not pushed down, every event is read; set {SWITCH}=true\n" in "".join(said)
+def plan_of(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())

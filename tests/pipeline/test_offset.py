@@ -100,7 +100,7 @@ def test_a_batch_reads_from_where_the_last_one_ended_or_from_where_it_says_that_
 
 
 def test_what_goes_to_a_task_shows_nothing_of_the_store_and_comes_back() -> None:
-    from headrace.pipeline.source.journal.reader import StreamPartition
+    from headrace.pipeline.source.stream_reader import StreamPartition
 
     part = StreamPartition((Span(MAIL, 1, 2),))
 

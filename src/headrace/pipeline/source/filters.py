@@ -1,7 +1,7 @@
 """Filters of a query, taken over from Spark: rows that nobody asked for are not read, or not handed on."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +49,6 @@ _OPPOSITE: dict[type, Any] = {
     LessThanOrEqual: GreaterThan,
 }
 _KNOWN: tuple[type, ...] = (*_COMPARE, *_MATCH, EqualNullSafe, In, IsNull, IsNotNull)
-_is_told = False
 
 
 class Filters(Struct, frozen=True):
@@ -60,11 +59,11 @@ class Filters(Struct, frozen=True):
     @staticmethod
     def take(filters: Iterable[Filter]) -> "tuple[Filters, list[Filter]]":
         """Those of Spark's filters that can be applied here exactly, and the rest, which stay with Spark."""
-        taken: list[Filter] = []
-        left: list[Filter] = []
+        known: list[Filter] = []
+        rest: list[Filter] = []
         for each in filters:
-            (taken if _is_known(each) else left).append(each)
-        return Filters(tuple(taken)), left
+            (known if _is_known(each) else rest).append(each)
+        return Filters(tuple(known)), rest
 
     def about(self, names: Sequence[str]) -> "tuple[Filters, Filters]":
         """The conditions on columns of these names, and the others."""
@@ -81,8 +80,8 @@ class Filters(Struct, frozen=True):
 
     def allows(self, column: str, value: object) -> bool:
         """Whether rows with this value in this column can be among those asked for."""
-        held = pa.array([value])
-        return all(_truth(each, held)[0].as_py() is True for each in self.conditions if _column(each) == column)
+        values = pa.array([value])
+        return all(_truth(each, values)[0].as_py() is True for each in self.conditions if _column(each) == column)
 
     def bounds(self, column: str) -> tuple[int, int]:
         """The least and the greatest whole number that is asked for of a column, both included; milliseconds since
@@ -95,46 +94,29 @@ class Filters(Struct, frozen=True):
         return low, high
 
 
-class Pushing(DataSourceReader):
-    """A reader that takes filters over from Spark where Spark offers them, and does without where it does not.
-
-    Spark fails a query whose reader overrides `pushFilters` while its switch is off, which it is by default. So this
-    is no method but a value that can be called, and that looks like Spark's own method when Spark compares them.
-    """
+class FilteredReader(DataSourceReader):
+    """A reader whose rows fulfil `filters`: none, since Spark keeps the filters of a query to itself by default."""
 
     filters: Filters = Filters()
 
-    @property
-    def pushFilters(self) -> "_Push":  # noqa: N802  (Spark's name)
-        return _Push(self)
+
+class FilterPushdown(FilteredReader):
+    """Takes over from Spark the filters that can be applied here exactly; mixed into a reader of its own class, because
+    Spark fails a query whose reader has `pushFilters` while `spark.sql.python.filterPushdown.enabled` is false."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
+        self.filters, rest = Filters.take(filters)
+        return rest
 
 
-class _Push:
-    def __init__(self, reader: Pushing) -> None:
-        self._reader = reader
-
-    def __call__(self, filters: Sequence[Filter]) -> Iterator[Filter]:
-        self._reader.filters, left = Filters.take(filters)
-        return iter(left)
-
-    @property
-    def __func__(self) -> Any:
-        # Asked for only where Spark compares; the frame that does so knows of the switch.
-        if sys._getframe(1).f_locals.get("enable_pushdown") is False:
-            _tell_once()
-        return DataSourceReader.pushFilters
+_PUSHDOWN_PROGRAM = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
-def _tell_once() -> None:
-    global _is_told  # noqa: PLW0603  (Spark keeps the process that plans, and uses it again)
-    if not _is_told:
-        _is_told = True
-        print(
-            "headrace: filters are not pushed down, every event is read; set"
-            " spark.sql.python.filterPushdown.enabled=true",
-            file=sys.stderr,
-            flush=True,
-        )
+def is_pushdown_on() -> bool:
+    """Whether Spark is about to hand over the filters of a query: it plans those in a program of their own, and only
+    where its setting is on."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return _PUSHDOWN_PROGRAM in sys.modules or (spec is not None and spec.name == _PUSHDOWN_PROGRAM)
 
 
 def _is_known(condition: Any) -> bool:

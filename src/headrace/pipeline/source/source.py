@@ -1,4 +1,4 @@
-"""`format("headrace")`: the door through which Spark meets queues, feeds and the journal."""
+"""`format("headrace")`: Spark reads and writes queues, feeds and the journal through it."""
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.source.compat import DataSourceStreamArrowWriter, check_limit
+from headrace.pipeline.source.filters import is_pushdown_on
 from headrace.pipeline.source.options import SourceOptions, WriteOptions
 from headrace.pipeline.source.schema import Table, table_of
 
@@ -24,7 +25,7 @@ class HeadraceSource(DataSource):
     def schema(self) -> StructType:
         return table_of(self._options()).spark
 
-    # The parts are imported when they are asked for: a task that reads journals pays for nothing else.
+    # Imported here, so that a task that reads journals does not pay for the others.
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options, table = self._read_options(schema)
@@ -36,16 +37,16 @@ class HeadraceSource(DataSource):
                 " out, or use spark.readStream"
             )
         if options.what == "journal":
-            from headrace.pipeline.source.journal.reader import JournalReader
+            from headrace.pipeline.source.journal.reader import FilteredJournalReader, JournalReader
 
-            return JournalReader(options, table)
+            return FilteredJournalReader(options, table) if is_pushdown_on() else JournalReader(options, table)
         if options.what == "feed":
-            from headrace.pipeline.source.feed.reader import FeedReader
+            from headrace.pipeline.source.feed.reader import FeedReader, FilteredFeedReader
 
-            return FeedReader(options, table)
-        from headrace.pipeline.source.records.reader import RecordReader
+            return FilteredFeedReader(options, table) if is_pushdown_on() else FeedReader(options, table)
+        from headrace.pipeline.source.records.reader import FilteredRecordReader, RecordReader
 
-        return RecordReader(options, table)
+        return FilteredRecordReader(options, table) if is_pushdown_on() else RecordReader(options, table)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         options, table = self._read_options(schema)

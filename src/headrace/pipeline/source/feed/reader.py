@@ -13,7 +13,7 @@ from headrace.pipeline.source.discovery import feed_states, find_feeds
 from headrace.pipeline.source.feed.follower import FeedFollower
 from headrace.pipeline.source.feed.offset import FeedOffset, FeedSpan
 from headrace.pipeline.source.feed.rows import PRESENT, of_items, read_spans
-from headrace.pipeline.source.filters import Filters, Pushing
+from headrace.pipeline.source.filters import FilteredReader, FilterPushdown, Filters
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import HostPartition, pack
 from headrace.pipeline.source.schema import Table
@@ -30,7 +30,7 @@ class FeedPartition(HostPartition):
         self.feeds = feeds
 
 
-class FeedReader(Pushing):
+class FeedReader(FilteredReader):
     """The items of the feeds that the options name. A feed is read in one piece, so that its items belong together."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
@@ -55,6 +55,10 @@ class FeedReader(Pushing):
                     for first in range(0, len(found.rows), PAGE_MAX):
                         items = found.rows[first : first + PAGE_MAX]
                         yield of_items(self._table, feed, found.as_of, items, first)
+
+
+class FilteredFeedReader(FilterPushdown, FeedReader):
+    """The same for a query whose filters Spark hands over."""
 
 
 async def _plan(store: Store, options: SourceOptions, filters: Filters) -> list[tuple[FeedName, ...]]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from headrace.model.event import Span
-from headrace.pipeline.source.filters import Filters, Pushing
+from headrace.pipeline.source.filters import FilteredReader, FilterPushdown, Filters
 from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.journal.offset import Offset
 from headrace.pipeline.source.journal.pages import read_spans
@@ -15,7 +15,7 @@ from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import HostPartition, split
 from headrace.pipeline.source.schema import Table
 from headrace.pipeline.source.store_access import check_host, connect
-from headrace.pipeline.source.stream_reader import OffsetJson, OffsetStreamReader, StreamPartition
+from headrace.pipeline.source.stream_reader import OffsetJson, OffsetStreamReader
 from headrace.stores.contract.store import Store
 
 
@@ -27,7 +27,7 @@ class JournalPartition(HostPartition):
         self.spans = spans
 
 
-class JournalReader(Pushing):
+class JournalReader(FilteredReader):
     """The journals that the options name, as they were when the query was planned."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
@@ -48,7 +48,8 @@ class JournalReader(Pushing):
             )
 
 
-__all__ = ["JournalStream", "StreamPartition"]
+class FilteredJournalReader(FilterPushdown, JournalReader):
+    """The same for a query whose filters Spark hands over."""
 
 
 class JournalStream(OffsetStreamReader[Offset, Span]):

@@ -15,7 +15,7 @@ from headrace.model.queue_config import DEFAULT_CONFIG
 from headrace.model.results import Counts, Found, Group, Scan
 from headrace.pipeline.source.arrow import coalesce
 from headrace.pipeline.source.discovery import find_queues
-from headrace.pipeline.source.filters import Filters, Pushing
+from headrace.pipeline.source.filters import FilteredReader, FilterPushdown, Filters
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import HostPartition, pack
 from headrace.pipeline.source.records.rows import RecordRows
@@ -104,7 +104,7 @@ class RecordPartition(HostPartition):
         self.scans = scans
 
 
-class RecordReader(Pushing):
+class RecordReader(FilteredReader):
     """The records of the queues that the options name, each part of them as it is when it is read."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
@@ -131,6 +131,10 @@ class RecordReader(Pushing):
                 for group in each.groups:
                     for part in scan_parts(runner, store, each.shard, group):
                         yield from _rows(rows, group, part)
+
+
+class FilteredRecordReader(FilterPushdown, RecordReader):
+    """The same for a query whose filters Spark hands over."""
 
 
 def scan_parts(runner: Runner, store: Store, shard: Shard, group: Group) -> Iterator[Scan]:

@@ -250,6 +250,7 @@ def test_a_stream_begins_where_it_is_told(url: str) -> None:
     assert first(startingOffsets="1970-01-01T00:00:10Z") == []
     assert first(startingOffsets='{"default/news": 4, "default/stats": -1}') == ["3", "4", "5"]
     assert first(startingOffsets='{"default/news": 7}') == ["a"]
+    assert first(startingOffsets='{"default/news": "1970-01-01T00:00:09Z", "default/stats": -1}') == ["5"]
     with pytest.raises(BadConfig, match=r"names 'default/gone', which is none of the feeds .* they are default/news"):
         first(startingOffsets='{"default/gone": 4}')
     with pytest.raises(BadConfig, match=r"seq 8 of feed default/news, which keeps 1 to 6; give a seq from 1 to 7"):

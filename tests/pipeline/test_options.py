@@ -77,18 +77,32 @@ def test_what_spark_itself_hands_to_a_sink_is_no_unknown_option(url: str) -> Non
             '{"default/mail/0": 17, "default/mail/1": -1}',
             OffsetLimit(seqs={"default/mail/0": 17, "default/mail/1": -1}),
         ),
+        (
+            '{"default/mail/0": 17, "default/mail/1": "2023-11-14T23:13:20+01:00"}',
+            OffsetLimit(seqs={"default/mail/0": 17}, instants_ms={"default/mail/1": 1_700_000_000_000}),
+        ),
         ("{}", OffsetLimit(seqs={})),
     ],
 )
-def test_a_place_is_an_end_an_instant_or_a_seq_of_each_shard(text: str, place: OffsetLimit) -> None:
+def test_a_limit_is_an_end_an_instant_or_a_seq_or_instant_of_each_shard(text: str, place: OffsetLimit) -> None:
     assert OffsetLimit.parse("startingOffsets", text) == place
+
+
+def test_a_pattern_selects_the_queues_whose_whole_name_matches(url: str) -> None:
+    options = SourceOptions.parse({"url": url, "queuePattern": r"mail(-\w+)?"})
+
+    names = ["mail", "mail-eu", "mail-eu.fail", "my-mail", "mails"]
+
+    assert [name for name in names if options.selects(name)] == ["mail", "mail-eu"]
 
 
 def test_a_shard_that_an_end_does_not_name_is_read_to_its_end() -> None:
     assert OffsetLimit.parse("endingOffsets", '{"default/mail/0": 17}').end == "latest"
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2030-01-31 12:00", '{"a": -3}', '{"a": "1"}', '{"a": 1', "[1]", "-5"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2030-01-31 12:00", '{"a": -3}', '{"a": "1"}', '{"a": "soon"}', '{"a": 1', "[1]", "-5"]
+)
 def test_a_place_that_is_none_is_refused_with_what_can_be_given(text: str) -> None:
     with pytest.raises(BadConfig, match=r"option startingOffsets is .*; give earliest, latest, an instant such as"):
         OffsetLimit.parse("startingOffsets", text)
@@ -116,6 +130,9 @@ def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
         ),
         ({"startOffset": "1"}, "has no option 'startOffset' to read journal; known options: url, what, tenant, queue"),
         ({"path": "/x"}, "has no option 'path'"),
+        ({"queuePattern": "a("}, "option queuePattern is 'a(', which is no regular expression (missing ), untermin"),
+        ({"queue": "a", "queuePattern": "b"}, "options queue and queuePattern both name the queues to read; give one"),
+        ({"what": "feed", "queuePattern": "x"}, "has no option 'queuePattern' to read feed"),
         ({"feed": "x"}, "has no option 'feed' to read journal"),
         ({"what": "feed", "queue": "x"}, "has no option 'queue' to read feed"),
         ({"what": "jobs", "startingOffsets": "latest"}, "has no option 'startingOffsets' to read jobs"),

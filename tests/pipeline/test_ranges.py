@@ -62,6 +62,8 @@ def test_all_that_is_kept_is_read_when_nobody_says_otherwise(url: str) -> None:
         ('{"acme/slow/0": 4, "birch/quick/0": 20}', 3, 19),
         ('{"acme/slow/0": -1, "birch/quick/0": -2}', 10, 0),
         ('{"acme/slow/0": 0, "birch/quick/0": 21}', 0, 20),
+        ('{"acme/slow/0": "2023-11-14T22:13:25Z", "birch/quick/0": "2023-11-14T22:13:21Z"}', 5, 10),  # T0 + 5 s, 1 s
+        ('{"acme/slow/0": 4, "birch/quick/0": "2023-11-14T22:13:21.150+00:00"}', 3, 12),
     ],
 )
 def test_a_place_is_the_beginning_of_one_run_and_the_end_of_another(
@@ -71,6 +73,15 @@ def test_a_place_is_the_beginning_of_one_run_and_the_end_of_another(
 
     assert (before.get("slow", []), before.get("quick", [])) == (upto(slow), upto(quick))
     assert (behind.get("slow", []), behind.get("quick", [])) == (upto(10, slow + 1), upto(20, quick + 1))
+
+
+def test_queues_whose_names_match_a_pattern_are_read(url: str) -> None:
+    columns = {"url": url, "tenant": "*", "columns": "queue,seq"}
+
+    found = {row["queue"] for row in Batch(queuePattern="s.*|quic", **columns).rows}
+
+    assert found == {"slow", "short"}
+    assert Batch(queuePattern="none", **columns).rows == []
 
 
 def test_a_shard_that_is_not_named_is_read_whole(url: str) -> None:

@@ -125,6 +125,8 @@ def test_a_first_batch_that_failed_reads_the_same_again_though_the_beginning_has
         (str(T0 + 2_000), [3, 4, 5]),
         ('{"default/fast/0": 4}', [4, 5]),
         ('{"default/fast/0": -1}', []),
+        ('{"default/fast/0": "2023-11-14T22:13:23Z"}', [4, 5]),  # T0 + 3 s
+        ('{"default/fast/0": "2033-11-14T22:13:23Z"}', []),
     ],
 )
 def test_a_stream_begins_where_it_is_told_to(file: str, starting: str, expected: list[int]) -> None:
@@ -170,6 +172,18 @@ def test_queues_that_appear_while_a_stream_runs_join_it_from_the_oldest_event_th
         *[("default", "late", f"job-{n}") for n in range(6)],
     ]
     assert run.checkpoint.last["skipped"] == 0
+
+
+def test_queues_that_match_a_pattern_join_a_stream_and_others_do_not(file: str) -> None:
+    tell(file, fill(FAST, 2), fill(SLOW, 2))
+
+    with playing(url=file, queuePattern="fast.*") as run:
+        before = run.rest()
+        tell(file, fill(Queue("fast-eu"), 1), fill(Queue("steadfast"), 1))
+        run.a_second_later()
+        after = run.rest()
+
+    assert [places(batch) for batch in before + after] == [[("fast", 1), ("fast", 2)], [("fast-eu", 1)]]
 
 
 def test_a_queue_that_is_no_longer_asked_for_is_left_out_in_silence(file: str) -> None:

@@ -14,10 +14,11 @@ from headrace.stores.contract.store import Store
 
 
 async def find_queues(store: Store, options: SourceOptions) -> list[Queue]:
-    """The queues that are meant, by tenant and name; refuses a name that no tenant in question has."""
+    """The queues to read, by tenant and name; refuses a name that no tenant in question has."""
     tenants = await all_tenants(store) if options.tenant == ALL else [options.tenant]
     if not options.names:
-        return [queue for tenant in tenants for queue in await all_queues(store, tenant)]
+        queues = [queue for tenant in tenants for queue in await all_queues(store, tenant)]
+        return [queue for queue in queues if options.selects(queue.full_name)]
     names = sorted(set(options.names))
     answers = [await find_queue(store, tenant, name) for tenant in tenants for name in names]
     found = [queue for queue in answers if queue is not None]
@@ -28,7 +29,7 @@ async def find_queues(store: Store, options: SourceOptions) -> list[Queue]:
 
 
 async def find_feeds(store: Store, options: SourceOptions) -> list[FeedName]:
-    """The feeds that are meant, by tenant and name; refuses a name that no tenant in question has."""
+    """The feeds to read, by tenant and name; refuses a name that no tenant in question has."""
     if options.tenant == ALL:
         raise BadConfig("feeds are read of one tenant at a time; name it with option tenant")
     known = await all_feeds(store, options.tenant)

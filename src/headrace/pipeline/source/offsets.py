@@ -15,16 +15,23 @@ EARLIEST, LATEST = -2, -1
 
 
 class OffsetLimit(Struct, frozen=True):
-    """Where reading begins or ends: at an end of what is kept, at an instant, or at a seq of each journal.
+    """Where reading begins or ends: at an end of what is kept, at an instant, or at a seq or instant of each journal.
 
     As with Kafka, a beginning is included and an end is not: what one run ended with, the next begins with.
     """
 
     end: Literal["earliest", "latest"] = "earliest"
-    """For everything that the other two do not name."""
+    """For everything that the others do not name."""
     at_ms: int | None = None
-    seqs: Mapping[str, int] | None = None
+    seqs: Mapping[str, int] = {}
     """By `tenant/queue/shard` or `tenant/feed`; -2 is earliest, -1 latest."""
+    instants_ms: Mapping[str, int] = {}
+    """By the same names; no name is in both."""
+
+    @property
+    def names(self) -> list[str]:
+        """The shards or feeds that are named."""
+        return [*self.seqs, *self.instants_ms]
 
     @staticmethod
     def parse(option: str, text: str) -> "OffsetLimit":
@@ -34,28 +41,36 @@ class OffsetLimit(Struct, frozen=True):
         if text == "latest":
             return OffsetLimit("latest")
         if text.startswith("{"):
-            # Who does not name a shard means what holds without the option.
-            return OffsetLimit("latest" if option == "endingOffsets" else "earliest", seqs=_seqs(option, text))
+            # A shard that is not named is read as without the option.
+            return _named_limit(option, text, "latest" if option == "endingOffsets" else "earliest")
         try:
             return OffsetLimit(at_ms=read_instant_ms("instant", text))
         except Refused:
             raise _bad_limit(option, text) from None
 
 
-def _seqs(option: str, text: str) -> dict[str, int]:
+def _named_limit(option: str, text: str, end: Literal["earliest", "latest"]) -> OffsetLimit:
     try:
-        seqs = msgspec.json.decode(text, type=dict[str, int])
-    except msgspec.DecodeError:
+        limits = msgspec.json.decode(text, type=dict[str, int | str])
+        instants_ms = {
+            name: read_instant_ms("instant", value) for name, value in limits.items() if isinstance(value, str)
+        }
+    except (msgspec.DecodeError, Refused):
         raise _bad_limit(option, text) from None
-    if any(seq < EARLIEST for seq in seqs.values()):
+    seqs = {name: value for name, value in limits.items() if isinstance(value, int)}
+    # Digits in quotes may be meant as a seq: an instant is written as a date here.
+    if any(seq < EARLIEST for seq in seqs.values()) or any(
+        str(value).isdigit() for value in limits.values() if isinstance(value, str)
+    ):
         raise _bad_limit(option, text)
-    return seqs
+    return OffsetLimit(end, seqs=seqs, instants_ms=instants_ms)
 
 
 def _bad_limit(option: str, text: str) -> BadConfig:
     return BadConfig(
         f"option {option} is {cut(text)!r}; give earliest, latest, an instant such as 2030-01-31T12:00:00Z or"
-        ' milliseconds since 1970, or JSON with a seq for each shard, such as {"default/mail/0": 17}'
+        " milliseconds since 1970, or JSON with a seq or an instant for each shard, such as"
+        ' {"default/mail/0": 17, "default/news/0": "2030-01-31T12:00:00Z"}'
     )
 
 

@@ -1,5 +1,6 @@
 """The options of `format("headrace")`, checked when a query is planned."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, get_args
@@ -23,12 +24,13 @@ WHATS: tuple[str, ...] = get_args(What)
 EVENTS_PER_TRIGGER_MAX = 2**53
 
 _COMMON = ("url", "what", "tenant")
+_QUEUES = ("queue", "queuePattern")
 _STREAMED = ("columns", "startingOffsets", "maxEventsPerTrigger", "maxOffsetsPerTrigger", "failOnDataLoss")
 _READ: dict[str, tuple[str, ...]] = {
-    "journal": ("queue", *_STREAMED, "payloads", "endingOffsets", "minPartitions"),
-    "jobs": ("queue", "columns", "payloads", "minPartitions"),
-    "results": ("queue", *_STREAMED, "minPartitions"),
-    "dead": ("queue", "columns", "payloads", "minPartitions"),
+    "journal": (*_QUEUES, *_STREAMED, "payloads", "endingOffsets", "minPartitions"),
+    "jobs": (*_QUEUES, "columns", "payloads", "minPartitions"),
+    "results": (*_QUEUES, *_STREAMED, "minPartitions"),
+    "dead": (*_QUEUES, "columns", "payloads", "minPartitions"),
     "feed": ("feed", *_STREAMED),
 }
 _WRITE: dict[str, tuple[str, ...]] = {
@@ -49,13 +51,14 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
     """A name, or `*` for all."""
     names: tuple[str, ...] = ()
     """Of queues (fail queues end in `.fail`) or feeds; empty for all."""
+    pattern: str | None = None
+    """A regular expression that the whole name of a queue matches; with it there are no `names`."""
     columns: tuple[str, ...] = ()
     """In this order; empty for all."""
     payloads: bool = False
-    """Whether payloads, headers and results are read as well: by default of jobs and dead letters, which hold them, and
-    not of the journal, which does not."""
+    """Whether payloads, headers and results are read as well: by default of jobs and dead letters, which hold them."""
     starting: OffsetLimit | None = None
-    """None when nobody said: earliest for a batch, and for a stream as well."""
+    """None is earliest."""
     ending: OffsetLimit | None = None
     events_max: int | None = None
     """That a batch of a stream may hold."""
@@ -65,6 +68,12 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return _redacted(self)
 
+    def selects(self, name: str) -> bool:
+        """Whether a queue or a feed of this name is read."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, name) is not None
+        return not self.names or name in self.names
+
     @staticmethod
     def parse(settings: Mapping[str, str]) -> "SourceOptions":
         """The options of a read; `BadConfig` with a sentence to act on when they make no sense."""
@@ -73,6 +82,8 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
         if tenant != ALL:
             check_tenant(tenant)
         name_option = "feed" if what == "feed" else "queue"
+        if "queue" in options and "queuepattern" in options:
+            raise BadConfig("options queue and queuePattern both name the queues to read; give one of them")
         most = [options[name] for name in ("maxeventspertrigger", "maxoffsetspertrigger") if name in options]
         if len(most) > 1:
             raise BadConfig("options maxEventsPerTrigger and maxOffsetsPerTrigger mean the same; give one of them")
@@ -81,6 +92,7 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
             what=what,  # type: ignore[arg-type]  # looked up in the table of what can be read
             tenant=tenant,
             names=_names(name_option, options.get(name_option, ALL)),
+            pattern=_pattern("queuePattern", options["queuepattern"]) if "queuepattern" in options else None,
             columns=_list("columns", options["columns"]) if "columns" in options else (),
             payloads=_flag("payloads", options.get("payloads", "true" if what in ("jobs", "dead") else "false")),
             starting=_limit("startingOffsets", options),
@@ -186,6 +198,17 @@ def _names(option: str, text: str) -> tuple[str, ...]:
     if not names or ALL in names:
         raise BadConfig(f"option {option} is {cut(text)!r}; give a name, several names with commas between them, or *")
     return tuple(dict.fromkeys(names))
+
+
+def _pattern(option: str, text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BadConfig(
+            f"option {option} is {cut(text)!r}, which is no regular expression ({error}); give one that matches whole"
+            " names, such as mail-.*"
+        ) from None
+    return text
 
 
 def _list(option: str, text: str) -> tuple[str, ...]:

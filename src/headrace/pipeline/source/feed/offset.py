@@ -73,8 +73,7 @@ async def first_cursors(
     store: Store, states: Mapping[str, FeedState], starting: OffsetLimit, fails_on_loss: bool
 ) -> dict[str, str]:
     """Where a stream begins in each feed: a cursor, or nothing for the oldest change that is kept."""
-    seqs = starting.seqs or {}
-    for name in seqs:
+    for name in starting.names:
         if name not in states:
             raise BadConfig(
                 f"option startingOffsets names {name!r}, which is none of the feeds that are read;"
@@ -82,10 +81,11 @@ async def first_cursors(
             )
     cursors = {}
     for name, state in states.items():
-        if starting.at_ms is not None:
-            cursors[name] = await _at_instant(store, state, starting.at_ms)
+        at_ms = starting.instants_ms.get(name, starting.at_ms)
+        if at_ms is not None:
+            cursors[name] = await _at_instant(store, state, at_ms)
         else:
-            seq = seqs.get(name, LATEST if starting.end == "latest" else EARLIEST)
+            seq = starting.seqs.get(name, LATEST if starting.end == "latest" else EARLIEST)
             cursors[name] = await _at_seq(store, name, state, seq, fails_on_loss)
     return cursors
 

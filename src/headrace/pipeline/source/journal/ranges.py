@@ -40,7 +40,7 @@ async def find_ranges(store: Store, options: SourceOptions, filters: Filters) ->
 def check_named(option: str, limit: OffsetLimit | None, shards: Sequence[Shard]) -> None:
     """Refuse a limit of a shard that is not read: most likely its name is misspelt."""
     known = {str(shard) for shard in shards}
-    for name in (limit.seqs or {}) if limit else {}:
+    for name in limit.names if limit else ():
         if name not in known:
             some = ", ".join(sorted(known)[:10])
             raise BadConfig(
@@ -71,14 +71,21 @@ async def reached(journal: Journal, spans: Sequence[Span], at_ms: int) -> list[i
 async def find_seqs(
     journal: Journal, option: str, options: SourceOptions, limit: OffsetLimit, bounds: dict[Shard, Bounds]
 ) -> list[int]:
-    """The seq of each shard that a limit means: the first event at or behind it, one more than the last for the end."""
-    if limit.at_ms is not None:
-        spans = [span_of(shard, each) for shard, each in bounds.items()]
-        # An event of that very instant is behind the limit: it is read by who begins here, not by who ends here.
-        return [seq + 1 for seq in await reached(journal, spans, limit.at_ms - 1)]
+    """The seq of each shard that a limit names: the first event at or behind it, one more than the last for the end."""
+    instants_ms = {
+        shard: at_ms for shard in bounds if (at_ms := limit.instants_ms.get(str(shard), limit.at_ms)) is not None
+    }
+    found: dict[Shard, int] = {}
+    for at_ms in sorted(set(instants_ms.values())):
+        shards = [shard for shard, instant_ms in instants_ms.items() if instant_ms == at_ms]
+        # An event of that very instant is read by the run that begins with it, not by the one that ends with it.
+        seqs = await reached(journal, [span_of(shard, bounds[shard]) for shard in shards], at_ms - 1)
+        found |= {shard: seq + 1 for shard, seq in zip(shards, seqs, strict=True)}
     default = EARLIEST if limit.end == "earliest" else LATEST
-    seqs = limit.seqs or {}
-    return [_seq(option, options, shard, each, seqs.get(str(shard), default)) for shard, each in bounds.items()]
+    return [
+        found[shard] if shard in found else _seq(option, options, shard, each, limit.seqs.get(str(shard), default))
+        for shard, each in bounds.items()
+    ]
 
 
 def _seq(option: str, options: SourceOptions, shard: Shard, bounds: Bounds, seq: int) -> int:

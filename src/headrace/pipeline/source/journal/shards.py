@@ -28,7 +28,7 @@ class FollowedShards:
         self._options = options
         self._now_ms = now_ms
         self._found_at_ms: int | None = None
-        self._everything = replace(options, names=())
+        self._everything = replace(options, names=(), pattern=None)
         self.shards: dict[str, Shard] = {}
         """Those that the options name."""
         self._existing: set[str] = set()
@@ -46,12 +46,11 @@ class FollowedShards:
         if not now and self._found_at_ms is not None and now_ms < self._found_at_ms + FIND_EVERY_MS:
             return
         queues = await find_queues(self._store, self._everything)
-        names = self._options.names
         self._existing = {str(shard) for queue in queues for shard in queue.all_shards()}
         self.shards = {
             str(shard): shard
             for queue in queues
-            if not names or queue.full_name in names
+            if self._options.selects(queue.full_name)
             for shard in queue.all_shards()
         }
         self._found_at_ms = now_ms
@@ -59,7 +58,7 @@ class FollowedShards:
     def is_gone(self, name: str) -> bool:
         """Whether a shard that is read is not there any more. One that the options leave out now is not read."""
         tenant, queue, _ = name.split("/")
-        is_read = self._options.tenant in (ALL, tenant) and (not self._options.names or queue in self._options.names)
+        is_read = self._options.tenant in (ALL, tenant) and self._options.selects(queue)
         return is_read and name not in self._existing
 
     async def bounds(self) -> dict[str, Bounds]:

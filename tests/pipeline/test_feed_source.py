@@ -424,6 +424,20 @@ def test_a_restart_that_lost_nothing_is_read_across_whatever_the_limit(tmp_path:
     assert [row["epoch"] for row in rows] == [1] * 5 + [epoch] * 4
 
 
+def test_a_batch_of_changes_waits_for_so_many(url: str) -> None:
+    publish(url, NEWS, "1")
+
+    with playing(url=url, what="feed", minEventsPerTrigger="4") as run:
+        first = [run.batch(), run.batch()]
+        publish(url, NEWS, *numbered(2, 4))
+        waiting = run.batch()
+        publish(url, NEWS, "5")
+        second = run.batch()
+
+    assert (first[1], waiting) == (None, None)
+    assert [ids(first[0]), ids(second)] == [["1"], numbered(2, 5)]
+
+
 def test_a_stream_tells_its_lag(url: str) -> None:
     publish(url, NEWS, *numbered(1, 9))
     publish(url, STATS, "a")

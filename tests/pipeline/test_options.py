@@ -41,10 +41,13 @@ def test_every_option_of_a_read_is_understood(url: str) -> None:
             "startingOffsets": "latest",
             "endingOffsets": "2030-01-31T12:00:00Z",
             "maxOffsetsPerTrigger": "500",
+            "minOffsetsPerTrigger": "50",
+            "maxTriggerDelay": "2m",
         }
     )
 
     assert (options.names, options.columns, options.events_max) == (("mail",), ("seq", "happened_at"), 500)
+    assert (options.events_min, options.trigger_delay_ms) == (50, 120_000)
     assert (options.starting, options.ending) == (OffsetLimit("latest"), OffsetLimit(at_ms=1_896_091_200_000))
 
 
@@ -146,6 +149,9 @@ def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
         ({"minPartitions": "many"}, "option minPartitions is 'many'"),
         ({"minPartitions": "²"}, "option minPartitions is '²'"),
         ({"maxEventsPerTrigger": "1", "maxOffsetsPerTrigger": "1"}, "mean the same; give one of them"),
+        ({"minEventsPerTrigger": "1", "minOffsetsPerTrigger": "1"}, "mean the same; give one of them"),
+        ({"minEventsPerTrigger": "9", "maxEventsPerTrigger": "8"}, "is 9 and maxEventsPerTrigger 8; give a minimum"),
+        ({"maxTriggerDelay": "5m"}, "maxTriggerDelay is how long minEventsPerTrigger waits; give both of them"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(url: str, given: dict[str, str], sentence: str) -> None:

@@ -245,6 +245,43 @@ def test_a_store_of_no_queues_is_followed_until_there_are_some(file: str) -> Non
         assert ids(run.rest()) == ["job-0", "job-1"]
 
 
+def test_a_batch_waits_for_so_many_events_unless_the_query_ends_with_what_is_there(url: str) -> None:
+    checkpoint = Checkpoint()
+    tell(url, fill(FAST, 2))
+
+    with playing(checkpoint, url=url, minEventsPerTrigger="5") as run:
+        first = run.rest()
+        tell(url, fill(FAST, 3, since=2), fill(SLOW, 1))
+        waiting, lag = run.batch(), run.reader.reportLatestOffset()["lag"]
+        tell(url, fill(SLOW, 1, since=1))
+        run.a_second_later()
+        second = run.rest()
+        tell(url, fill(SLOW, 1, since=2))
+    with playing(checkpoint, available_now=True, url=url, minEventsPerTrigger="5") as run:
+        last = run.rest()
+
+    assert (waiting, lag) == (None, 3)
+    assert [len(batch) for batch in first + second + last] == [2, 5, 1]
+
+
+async def test_a_batch_waits_no_longer_than_the_trigger_delay_after_the_one_before(tmp_path: Path) -> None:
+    clock = ManualClock(1)
+    options = SourceOptions(url="memory://", events_min=5, trigger_delay_ms=60_000)
+    async with STORES["memory"](tmp_path) as store:
+        await fill(FAST, 2)(store)
+        follower = JournalFollower(store, options, clock.now_ms)
+        first = await follower.latest(None, None)
+        await fill(FAST, 1, since=2)(store)
+
+        clock.advance(59_999)
+        before = await follower.latest(first, None)
+        clock.advance(1)
+        after = await follower.latest(before, None)
+
+    assert before is first
+    assert after.shards["default/fast/0"].seq == 3
+
+
 async def test_new_queues_are_looked_for_once_a_second(tmp_path: Path) -> None:
     clock = ManualClock(1)
     async with STORES["memory"](tmp_path) as store:

@@ -1,7 +1,7 @@
 """The options of `format("headrace")`, checked when a query is planned."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -22,10 +22,13 @@ ALL = "*"
 What = Literal["journal", "jobs", "results", "dead", "feed"]
 WHATS: tuple[str, ...] = get_args(What)
 EVENTS_PER_TRIGGER_MAX = 2**53
+TRIGGER_DELAY_MS = 900_000
+"""As Kafka's default of maxTriggerDelay."""
 
 _COMMON = ("url", "what", "tenant")
 _QUEUES = ("queue", "queuePattern")
-_STREAMED = ("columns", "startingOffsets", "maxEventsPerTrigger", "maxOffsetsPerTrigger", "failOnDataLoss")
+_MAX, _MIN = ("maxEventsPerTrigger", "maxOffsetsPerTrigger"), ("minEventsPerTrigger", "minOffsetsPerTrigger")
+_STREAMED = ("columns", "startingOffsets", *_MAX, *_MIN, "maxTriggerDelay", "failOnDataLoss")
 _READ: dict[str, tuple[str, ...]] = {
     "journal": (*_QUEUES, *_STREAMED, "payloads", "endingOffsets", "minPartitions"),
     "jobs": (*_QUEUES, "columns", "payloads", "minPartitions"),
@@ -62,6 +65,9 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
     ending: OffsetLimit | None = None
     events_max: int | None = None
     """That a batch of a stream may hold."""
+    events_min: int | None = None
+    """That a batch of a stream waits for, up to `trigger_delay_ms` after the last one."""
+    trigger_delay_ms: int = TRIGGER_DELAY_MS
     fails_on_loss: bool = True
     partitions_min: int = 1
 
@@ -84,9 +90,14 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
         name_option = "feed" if what == "feed" else "queue"
         if "queue" in options and "queuepattern" in options:
             raise BadConfig("options queue and queuePattern both name the queues to read; give one of them")
-        most = [options[name] for name in ("maxeventspertrigger", "maxoffsetspertrigger") if name in options]
-        if len(most) > 1:
-            raise BadConfig("options maxEventsPerTrigger and maxOffsetsPerTrigger mean the same; give one of them")
+        events_max, events_min = _trigger_events(_MAX, options), _trigger_events(_MIN, options)
+        if events_min is None and "maxtriggerdelay" in options:
+            raise BadConfig("option maxTriggerDelay is how long minEventsPerTrigger waits; give both of them")
+        if events_min is not None and events_max is not None and events_min > events_max:
+            raise BadConfig(
+                f"option minEventsPerTrigger is {events_min:,} and maxEventsPerTrigger {events_max:,}; give a minimum"
+                " that is no larger"
+            )
         return SourceOptions(
             url=check_url(options.get("url", "")),
             what=what,  # type: ignore[arg-type]  # looked up in the table of what can be read
@@ -97,7 +108,9 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
             payloads=_flag("payloads", options.get("payloads", "true" if what in ("jobs", "dead") else "false")),
             starting=_limit("startingOffsets", options),
             ending=_limit("endingOffsets", options),
-            events_max=_number("maxEventsPerTrigger", most[0], EVENTS_PER_TRIGGER_MAX) if most else None,
+            events_max=events_max,
+            events_min=events_min,
+            trigger_delay_ms=duration_ms("maxTriggerDelay", options.get("maxtriggerdelay", "15m")),
             fails_on_loss=_flag("failOnDataLoss", options.get("failondataloss", "true")),
             partitions_min=_number("minPartitions", options.get("minpartitions", "1"), PARTITIONS_MAX),
         )
@@ -221,6 +234,13 @@ def _list(option: str, text: str) -> tuple[str, ...]:
 def _limit(option: str, options: Mapping[str, str]) -> OffsetLimit | None:
     text = options.get(option.lower())
     return None if text is None else OffsetLimit.parse(option, text)
+
+
+def _trigger_events(names: Sequence[str], options: Mapping[str, str]) -> int | None:
+    texts = [options[name.lower()] for name in names if name.lower() in options]
+    if len(texts) > 1:
+        raise BadConfig(f"options {' and '.join(names)} mean the same; give one of them")
+    return _number(names[0], texts[0], EVENTS_PER_TRIGGER_MAX) if texts else None
 
 
 def _flag(option: str, text: str) -> bool:

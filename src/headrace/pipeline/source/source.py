@@ -29,8 +29,9 @@ class HeadraceSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options, table = self._read_options(schema)
-        if options.events_max is not None:
-            raise BadConfig("option maxEventsPerTrigger is for streams; leave it out, or use spark.readStream")
+        for name, value in (("max", options.events_max), ("min", options.events_min)):
+            if value is not None:
+                raise BadConfig(f"option {name}EventsPerTrigger is for streams; leave it out, or use spark.readStream")
         if options.starting is not None and options.what != "journal":
             raise BadConfig(
                 f"option startingOffsets is for streams of {options.what}, and a batch gives what is there; leave it"

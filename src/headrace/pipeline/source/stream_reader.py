@@ -43,6 +43,25 @@ class Pause:
             await sleep(max(left_ms, 0) / 1_000)
 
 
+class TriggerDelay:
+    """Holds a batch back until it has the events of option minEventsPerTrigger, or maxTriggerDelay is over."""
+
+    def __init__(self, options: SourceOptions, now_ms: Callable[[], int]) -> None:
+        self._events_min = options.events_min or 0
+        self._delay_ms = options.trigger_delay_ms
+        self._now_ms = now_ms
+        self._batch_at_ms: int | None = None
+
+    def is_due(self, events: int) -> bool:
+        """Whether a batch of so many events is to be read now; the first one always is, as with Kafka."""
+        now_ms = self._now_ms()
+        if events < self._events_min and self._batch_at_ms is not None and now_ms < self._batch_at_ms + self._delay_ms:
+            return False
+        if events:
+            self._batch_at_ms = now_ms
+        return True
+
+
 class SparkOffset(Protocol):
     """Where a batch ends, which is where the next one begins."""
 

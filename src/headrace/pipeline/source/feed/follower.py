@@ -23,7 +23,7 @@ from headrace.pipeline.source.feed.offset import (
 )
 from headrace.pipeline.source.offsets import OffsetLimit, raise_data_loss
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.stream_reader import FIND_EVERY_MS, Pause
+from headrace.pipeline.source.stream_reader import FIND_EVERY_MS, Pause, TriggerDelay
 from headrace.stores.catalog import all_feeds
 from headrace.stores.contract.store import Store
 
@@ -57,6 +57,7 @@ class FeedFollower:
         self._states: dict[str, FeedState] = {}
         """As they were at the last look."""
         self._pause = Pause(now_ms)
+        self._delay = TriggerDelay(options, now_ms)
 
     async def initial(self) -> FeedOffset:
         """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
@@ -85,8 +86,15 @@ class FeedFollower:
         states = await self._look(start)
         backlogs, skipped, lost = await self._backlogs(start, states)
         feeds = {name: text for name, text in start.feeds.items() if states.get(name) is not None}
+        self._states = {name: state for name, state in states.items() if state is not None}
+        found = [each.count for each in backlogs.values()]
+        is_changed = (skipped, lost) != (0, 0) or feeds.keys() != start.feeds.keys()
+        if self._targets is None and not is_changed and not self._delay.is_due(sum(found)):
+            self._last = start
+            self._pause.note(True)
+            return start
         jumps = {}
-        counts = fair_shares([each.count for each in backlogs.values()], changes_max)
+        counts = fair_shares(found, changes_max)
         for (name, each), count in zip(backlogs.items(), counts, strict=True):
             reached = await cursor_at(self._store, each.state, each.after, each.after.seq + count)
             # Nothing is noted of a feed of which nothing is read: the next look finds the same, or what is left.
@@ -95,7 +103,6 @@ class FeedFollower:
             feeds[name] = "" if reached.epoch == OLDEST else str(reached)
             if each.is_jump and count:
                 jumps[name] = str(each.after)
-        self._states = {name: state for name, state in states.items() if state is not None}
         if feeds == start.feeds:
             self._last = start
         else:

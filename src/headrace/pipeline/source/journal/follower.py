@@ -13,7 +13,7 @@ from headrace.pipeline.source.journal.ranges import check_named, find_seqs, reac
 from headrace.pipeline.source.journal.shards import FollowedShards, JournalIdentity
 from headrace.pipeline.source.offsets import OffsetLimit, raise_data_loss
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.stream_reader import Pause
+from headrace.pipeline.source.stream_reader import Pause, TriggerDelay
 from headrace.stores.contract.store import Store
 
 
@@ -44,6 +44,7 @@ class JournalFollower:
         self._last: Offset | None = None
         self._targets: dict[str, Bounds] | None = None
         self._pause = Pause(now_ms)
+        self._delay = TriggerDelay(options, now_ms)
 
     async def initial(self) -> Offset:
         """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
@@ -80,9 +81,12 @@ class JournalFollower:
         if self._options.fails_on_loss:
             raise_data_loss([each.sentence() for each in losses], "shards")
         batch = await self._begin(start, bounds, losses)
-        spans = await self._admit(start, batch, bounds, events_max)
+        spans = await self._unread(batch, bounds)
         self._identity.remember(bounds)
-        self._last = await self._end(start, batch, spans)
+        if self._targets is None and not losses and not self._delay.is_due(sum(span.count for span in spans.values())):
+            self._last = start
+        else:
+            self._last = await self._end(start, batch, await self._admit(start, spans, bounds, events_max))
         self._pause.note(self._last is start)
         return self._last
 
@@ -139,12 +143,16 @@ class JournalFollower:
                 batch.jump(found.name, await self._identity.resume(found))
         return batch
 
-    async def _admit(
-        self, start: Offset, batch: _Batch, bounds: Mapping[str, Bounds], events_max: int | None
-    ) -> list[Span]:
+    async def _unread(self, batch: _Batch, bounds: Mapping[str, Bounds]) -> dict[str, Span]:
+        """Everything that a batch could read."""
         shards = self._shards.shards
         heads = {name: await self._head(name, bounds[name]) for name in batch.begins}
-        spans = {name: Span(shards[name], begin, max(heads[name], begin)) for name, begin in batch.begins.items()}
+        return {name: Span(shards[name], begin, max(heads[name], begin)) for name, begin in batch.begins.items()}
+
+    async def _admit(
+        self, start: Offset, spans: dict[str, Span], bounds: Mapping[str, Bounds], events_max: int | None
+    ) -> list[Span]:
+        """The part of it that the batch does read."""
         fresh = {name: span for name, span in spans.items() if span.count}
         if events_max is not None and fresh:
             since_ms = min(_since_ms(start.shards.get(name), span, bounds[name]) for name, span in fresh.items())

@@ -1,10 +1,12 @@
 """Promises of records in Spark: jobs in every state, results and dead letters as the store holds them now."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +22,13 @@ from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Failed, JobError, Retried
 from headrace.model.policy import Policy
+from headrace.model.results import Found
+from headrace.pipeline.source.records.lookup import RecordLookup, look_up
 from headrace.pipeline.source.records.reader import ShardGroups
 from headrace.stores.contract.store import Store
 from tests.pipeline.served import SERVED, Batch, ask, fresh_url
 from tests.pipeline.stories import ODD_MESSAGE, instant
+from tests.support.stores import STORES
 
 MAIL, MANY = Queue("mail", "acme", 2), Queue("many", "acme", 3)
 Row = dict[str, Any]
@@ -211,11 +216,59 @@ def test_a_read_of_dead_jobs_looks_at_nothing_else(file_url: str) -> None:
     results = Batch(EqualTo(("outcome",), "dead"), url=file_url, what="results", tenant="acme")
     nobody = Batch(EqualTo(("queue",), "other"), url=file_url, what="jobs", tenant="acme")
 
-    assert [part.scans for part in dead.parts] == [tuple(ShardGroups(shard, ("dead",)) for shard in MAIL.all_shards())]
+    assert [part.work for part in dead.parts] == [tuple(ShardGroups(shard, ("dead",)) for shard in MAIL.all_shards())]
     assert {row["state"] for row in dead.rows} == {"dead"}
-    assert {each.groups for part in other.parts for each in part.scans} == {("alive", "ended")}
+    assert {each.groups for part in other.parts for each in part.work} == {("alive", "ended")}
     assert {row["state"] for row in other.rows} == {"blocked", "done", "cancelled"}
     assert (results.parts, nobody.parts, dead.left) == ([], [], [])
+
+
+def test_records_whose_ids_are_named_are_found_without_going_through_the_others(url: str) -> None:
+    async def fill(store: Store) -> None:
+        await all_states(store)
+        await store.jobs.enqueue([job(f"job-{number}", MANY) for number in range(30)])
+
+    ask(url, fill)
+    options = {"url": url, "tenant": "acme"}
+    named = In(("id",), ("active", "dead", "done", "job-7", "unknown", "x" * 9_999, None))
+
+    for what in ("jobs", "dead", "results"):
+        found, all_rows = Batch(named, **options, what=what), Batch(**options, what=what).rows
+
+        assert found.rows
+        assert sorted(found.rows, key=str) == sorted(
+            (row for row in all_rows if row["id"] in ("active", "dead", "done", "job-7")), key=str
+        )
+        assert found.left == []
+        assert {type(each) for part in found.parts for each in part.work} == {RecordLookup}
+    one = Batch(EqualTo(("id",), "active"), EqualTo(("queue",), "mail"), **options, what="jobs")
+    blocked = Batch(EqualTo(("id",), "active"), EqualTo(("state",), "blocked"), **options, what="jobs").rows
+    assert [part.work for part in one.parts] == [(RecordLookup(MAIL, ("active",)),)]
+    assert [row["state"] for row in blocked] == ["blocked"]
+    assert Batch(EqualTo(("id",), "active"), In(("id",), ("done",)), **options, what="jobs").parts == []
+    assert Batch(EqualTo(("id",), "active"), EqualTo(("state",), "gone"), **options, what="jobs").parts == []
+
+
+async def test_records_that_are_found_say_as_of_which_seq_they_are(tmp_path: Path) -> None:
+    async with STORES["memory"](tmp_path) as store:
+        await store.jobs.enqueue([job("mine"), job("other")])
+        shard = MAIL.shard_of("mine")
+        moves = iter([["mine"], ["other"], []])
+
+        class Restless:
+            """The store's reads, after each of which jobs of the next move are cancelled."""
+
+            async def find(self, queue: Queue, ids: Sequence[str]) -> Sequence[Found | None]:
+                found = await store.reads.find(queue, ids)
+                await store.jobs.cancel(queue, next(moves))
+                return found
+
+        moving: Any = SimpleNamespace(reads=Restless(), journal=store.journal)
+        [found] = await look_up(moving, RecordLookup(MAIL, ("mine",)), with_seq=True)
+
+        assert [each.state for each in found.found] == ["cancelled"]
+        assert (found.shard, found.seq) == (shard, (await store.journal.bounds(shard)).last_seq)
+        assert next(moves) == []
 
 
 def test_as_many_tasks_as_asked_for_read_the_same_rows(file_url: str) -> None:
@@ -229,7 +282,7 @@ def test_as_many_tasks_as_asked_for_read_the_same_rows(file_url: str) -> None:
     one, four, many = (Batch(**options, minPartitions=least) for least in ("1", "4", "100"))
 
     assert (len(one.parts), len(four.parts), len(many.parts)) == (1, 4, 15)
-    assert {each.groups for part in four.parts for each in part.scans} == {("alive", "ended", "dead")}
+    assert {each.groups for part in four.parts for each in part.work} == {("alive", "ended", "dead")}
     sorted_ids = [sorted((row["id"], row["state"]) for row in batch.rows) for batch in (one, four, many)]
     assert sorted_ids[0] == sorted_ids[1] == sorted_ids[2]
 

@@ -83,6 +83,16 @@ class Filters(Struct, frozen=True):
         values = pa.array([value])
         return all(_truth(each, values)[0].as_py() is True for each in self.conditions if _column(each) == column)
 
+    def values(self, column: str) -> frozenset[object] | None:
+        """The values of which a row has one in this column; None when any value may do."""
+        found: frozenset[object] | None = None
+        for each in self.conditions:
+            if _column(each) == column and isinstance(each, EqualTo | EqualNullSafe | In):
+                values = each.value if isinstance(each, In) else (each.value,)
+                some = frozenset(value for value in values if value is not None)
+                found = some if found is None else found & some
+        return found
+
     def bounds(self, column: str) -> tuple[int, int]:
         """The least and the greatest whole number that is asked for of a column, both included; milliseconds since
         1970 of a column of instants. They bound what is needed: rows between them may still fail a condition."""

@@ -11,13 +11,14 @@ from pyspark.sql.datasource import InputPartition
 from headrace.model.job import State
 from headrace.model.limits import LOOKS_AT_ONCE
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import DEFAULT_CONFIG
+from headrace.model.queue_config import DEFAULT_CONFIG, QueueConfig
 from headrace.model.results import Counts, Found, Group, Scan
 from headrace.pipeline.source.arrow import coalesce
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.filters import FilteredReader, FilterPushdown, Filters
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import HostPartition, pack
+from headrace.pipeline.source.records.lookup import RecordLookup, look_up, plan_lookups
 from headrace.pipeline.source.records.rows import RecordRows
 from headrace.pipeline.source.schema import Table
 from headrace.pipeline.source.store_access import check_host, connect
@@ -32,6 +33,9 @@ STATES: dict[Group, tuple[State, ...]] = {
 twice rather than not at all."""
 
 
+_ALIVE = (State.WAITING, State.ACTIVE)
+
+
 class ShardGroups(Struct, frozen=True):
     """Groups of one shard, to be gone through in this order."""
 
@@ -39,8 +43,10 @@ class ShardGroups(Struct, frozen=True):
     groups: tuple[Group, ...]
 
 
-async def plan(store: Store, options: SourceOptions, filters: Filters) -> list[tuple[ShardGroups, ...]]:
-    """What each task goes through, about equal counts of rows.
+async def plan(
+    store: Store, options: SourceOptions, filters: Filters
+) -> list[tuple[ShardGroups, ...]] | list[tuple[RecordLookup, ...]]:
+    """What each task goes through, about equal counts of rows; of records whose ids are named, what each looks up.
 
     A shard stays in one task, so that its groups are gone through in order; only when more tasks are asked for than
     there are shards is each group a task of its own, and what ends meanwhile may then be missing.
@@ -51,9 +57,12 @@ async def plan(store: Store, options: SourceOptions, filters: Filters) -> list[t
         for queue in await find_queues(store, options)
         if filters.allows("tenant", queue.tenant) and filters.allows("queue", queue.full_name)
     ]
-    counted = zip(queues, await _counts(store, queues), strict=True) if groups else ()
-    # Who names this column compares rows with the journal, as the audit does: a queue that is empty by its counters may
-    # hold what was put there past the store.
+    lookups = plan_lookups(queues, filters) if groups else []
+    if lookups is not None:
+        return pack(((each, len(each.ids)) for each in lookups), options.partitions_min)
+    counted = zip(queues, await _counts(store, queues), strict=True)
+    # A query with this column compares rows with the journal, as the audit does: a queue that is empty by its counters
+    # may hold what was put there past the store.
     is_check = "as_of_seq" in options.columns
     sizes = {
         shard: {group: _size(counts, group, queue) for group in groups}
@@ -99,9 +108,9 @@ def _size(counts: Counts, group: Group, queue: Queue) -> int:
 class RecordPartition(HostPartition):
     """What one task goes through."""
 
-    def __init__(self, scans: tuple[ShardGroups, ...]) -> None:
-        super().__init__(scans)
-        self.scans = scans
+    def __init__(self, work: tuple[ShardGroups, ...] | tuple[RecordLookup, ...]) -> None:
+        super().__init__(work)
+        self.work = work
 
 
 class RecordReader(FilteredReader):
@@ -113,24 +122,40 @@ class RecordReader(FilteredReader):
 
     def partitions(self) -> list[InputPartition]:
         with connect(self._options.url) as (runner, store):
-            return [RecordPartition(scans) for scans in runner.run(plan(store, self._options, self.filters))]
+            return [RecordPartition(work) for work in runner.run(plan(store, self._options, self.filters))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark hands a partition of its own making to a read that has none.
         if isinstance(partition, RecordPartition):
             check_host(self._options.url, partition.planned_on)
-            yield from coalesce(map(self.filters.rows, self._batches(partition.scans)))
+            yield from coalesce(map(self.filters.rows, self._batches(partition.work)))
 
-    def _batches(self, scans: Sequence[ShardGroups]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, work: Sequence[ShardGroups | RecordLookup]) -> Iterator[pa.RecordBatch]:
         with connect(self._options.url) as (runner, store):
-            for each in scans:
-                config = DEFAULT_CONFIG
-                if "priority" in self._table.names:
-                    config = runner.run(store.queues.configuration(each.shard.queue))
-                rows = RecordRows(self._table, each.shard, config)
-                for group in each.groups:
-                    for part in scan_parts(runner, store, each.shard, group):
-                        yield from _rows(rows, group, part)
+            for each in work:
+                if isinstance(each, RecordLookup):
+                    yield from self._looked_up(runner, store, each)
+                else:
+                    yield from self._scanned(runner, store, each)
+
+    def _scanned(self, runner: Runner, store: Store, work: ShardGroups) -> Iterator[pa.RecordBatch]:
+        rows = RecordRows(self._table, work.shard, self._config(runner, store, work.shard.queue))
+        for group in work.groups:
+            for part in scan_parts(runner, store, work.shard, group):
+                yield from _rows(rows, group, part)
+
+    def _looked_up(self, runner: Runner, store: Store, work: RecordLookup) -> Iterator[pa.RecordBatch]:
+        with_seq = any(name in self._table.names for name in ("epoch", "as_of_seq", "seq"))
+        config = self._config(runner, store, work.queue)
+        for part in runner.run(look_up(store, work, with_seq=with_seq)):
+            rows = RecordRows(self._table, part.shard, config)
+            for group in groups_to_read(self._options, self.filters):
+                yield from _rows(rows, group, Scan(part.epoch, part.seq, part.found, None))
+
+    def _config(self, runner: Runner, store: Store, queue: Queue) -> QueueConfig:
+        if "priority" not in self._table.names:
+            return DEFAULT_CONFIG
+        return runner.run(store.queues.configuration(queue))
 
 
 class FilteredRecordReader(FilterPushdown, RecordReader):
@@ -161,7 +186,7 @@ def _rows(rows: RecordRows, group: Group, part: Scan) -> Iterator[pa.RecordBatch
     found: list[Found] = part.rows
     as_of: dict[str, object] = {"epoch": part.epoch, "as_of_seq": part.as_of_seq, "seq": part.as_of_seq}
     if group == "alive":
-        yield rows.of_alive(found, as_of)
+        yield rows.of_alive([each for each in found if each.state in _ALIVE], as_of)
         yield rows.of_blocked_jobs([each.blocked_job for each in found if each.blocked_job is not None], as_of)
     elif group == "ended":
         yield rows.of_finished_jobs([each.finished_job for each in found if each.finished_job is not None], as_of)

@@ -83,7 +83,11 @@ class Writer:
         self, state: HistoryState, batch: int, planned: PlannedBatch, counts: verify.VerifiedCounts
     ) -> HistoryState:
         # Journals that the options leave out keep their place; one that is gone begins anew if it comes back.
-        others = {name: mark for name, mark in state.shards.items() if not is_named(name, self._options)}
+        # The first batch of a checkpoint lists every journal, the others those in which something happens.
+        gone = state.shards.keys() if batch == self._first_batch else set(planned.end.gone)
+        others = {
+            name: mark for name, mark in state.shards.items() if name not in gone or not is_named(name, self._options)
+        }
         return replace(
             state,
             batch=batch,

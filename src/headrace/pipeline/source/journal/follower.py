@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.model.clock import monotonic_ms
+from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.event import Bounds, Span
 from headrace.pipeline.source.journal.admission import admit
+from headrace.pipeline.source.journal.compact import ExpandedOffset, compact, expand
 from headrace.pipeline.source.journal.offset import Loss, Mark, Offset, ResumedJournal
 from headrace.pipeline.source.journal.ranges import check_named, find_seqs, reached
 from headrace.pipeline.source.journal.shards import FollowedShards, JournalIdentity
@@ -42,6 +43,8 @@ class JournalFollower:
         self._identity = JournalIdentity(self._shards)
         self._initial: Offset | None = None
         self._last: Offset | None = None
+        self._full = ExpandedOffset(Offset(shards={}))
+        """Of the last offset."""
         self._targets: dict[str, Bounds] | None = None
         self._pause = Pause(now_ms)
         self._delay = TriggerDelay(options, now_ms)
@@ -55,8 +58,8 @@ class JournalFollower:
             limit = self._options.starting or OffsetLimit("earliest")
             check_named("startingOffsets", limit, shards)
             bounds = await self._shards.bounds()
-            held_bounds = {shard: bounds[str(shard)] for shard in shards}
-            begins = await find_seqs(self._journal, "startingOffsets", self._options, limit, held_bounds)
+            kept = {shard: bounds[str(shard)] for shard in shards}
+            begins = await find_seqs(self._journal, "startingOffsets", self._options, limit, kept)
             seqs = {str(shard): begin - 1 for shard, begin in zip(shards, begins, strict=True)}
             self._initial = Offset(shards=await self._shards.marks(seqs))
         return self._initial
@@ -77,32 +80,41 @@ class JournalFollower:
         await self._pause.rest()
         if self._last is None:
             await self._shards.require(start)
-        bounds, losses = await self._identity.look(start, is_first=start == self._initial)
+        if start != self._last:
+            await self._shards.find()
+            self._full, self._last = await expand(self._journal, self._shards, self._identity, start), None
+        full, comparison = self._full.offset, self._full.comparison
+        bounds, losses = await self._look(full, is_first=start == self._initial)
         if self._options.fails_on_loss:
-            raise_data_loss([each.sentence() for each in losses], "shards")
-        batch = await self._begin(start, bounds, losses)
+            sentences = comparison.sentences() if comparison else []
+            raise_data_loss([each.sentence() for each in losses] + sentences, "shards")
+        batch = await self._begin(full, bounds, losses)
         spans = await self._unread(batch, bounds)
         self._identity.remember(bounds)
-        if self._targets is None and not losses and not self._delay.is_due(sum(span.count for span in spans.values())):
+        is_whole = not losses and (full.skipped, full.lost) == (start.skipped, start.lost)
+        if self._targets is None and is_whole and not self._delay.is_due(sum(span.count for span in spans.values())):
             self._last = start
         else:
-            self._last = await self._end(start, batch, await self._admit(start, spans, bounds, events_max))
+            self._last = await self._end(start, full, batch, await self._admit(full, spans, bounds, events_max), bounds)
         self._pause.note(self._last is start)
         return self._last
+
+    async def _look(self, full: Offset, *, is_first: bool) -> tuple[dict[str, Bounds], list[Loss]]:
+        bounds, losses = await self._identity.look(full, is_first=is_first)
+        known = {each.name: each for each in [*losses, *self._full.losses]}
+        return bounds, list(known.values())
 
     def report(self) -> dict[str, Any] | None:
         """How far the journals are, and by how many events the last batch stays behind; None before the first."""
         if self._last is None:
             return None
-        seqs = {name: mark.seq for name, mark in self._last.shards.items()}
-        lags = (
-            each.last_seq - max(seqs.get(name, 0), each.first_seq - 1) for name, each in self._identity.bounds.items()
-        )
-        return {
-            "v": self._last.v,
-            "shards": {name: [each.epoch, each.last_seq] for name, each in self._identity.bounds.items()},
-            "lag": sum(max(lag, 0) for lag in lags),
+        marks, bounds = self._full.offset.shards, self._identity.bounds
+        lags = {
+            name: each.last_seq - max(marks[name].seq if name in marks else 0, each.first_seq - 1)
+            for name, each in bounds.items()
         }
+        behind = {name: [bounds[name].epoch, bounds[name].last_seq] for name, lag in lags.items() if lag > 0}
+        return {"v": self._last.v, "shards": behind, "lag": sum(lags[name] for name in behind)}
 
     async def plan(self, start: Offset, end: Offset) -> list[Span]:
         """What the batch between two offsets reads. One that an earlier run has planned is looked at first."""
@@ -175,21 +187,28 @@ class JournalFollower:
         kept = bounds.last_seq if bounds.epoch <= target.epoch else await self._shards.cut(name, bounds, target.epoch)
         return min(kept, target.last_seq)
 
-    async def _end(self, start: Offset, batch: _Batch, spans: list[Span]) -> Offset:
+    async def _end(
+        self, start: Offset, full: Offset, batch: _Batch, spans: list[Span], bounds: Mapping[str, Bounds]
+    ) -> Offset:
         seqs = {name: span.upto for name, span in zip(batch.begins, spans, strict=True)}
-        is_new = any(span.count for span in spans) or start.shards.keys() != seqs.keys()
+        is_new = any(span.count for span in spans) or full.shards.keys() != seqs.keys()
         if not is_new and (batch.skipped, batch.lost) == (start.skipped, start.lost):
             return start
-        moved = {name: seq for name, seq in seqs.items() if name not in start.shards or start.shards[name].seq != seq}
+        moved = {name: seq for name, seq in seqs.items() if name not in full.shards or full.shards[name].seq != seq}
         moved |= {name: seqs[name] for name in batch.jumps}
         marks = await self._shards.marks(moved)
         self._identity.trust(marks)
-        return Offset(
-            shards={name: marks.get(name) or start.shards[name] for name in seqs},
+        end = Offset(
+            shards={name: marks.get(name) or full.shards[name] for name in seqs},
             jumps=batch.jumps,
+            gone=tuple(sorted(full.shards.keys() - seqs.keys())),
             skipped=batch.skipped,
             lost=batch.lost,
         )
+        self._full = ExpandedOffset(end)
+        # The first batch lists every shard: nothing else says where it began.
+        is_first = start == self._initial
+        return end if is_first else compact(end, start, batch.begins, bounds, self._options, SystemClock().now_ms())
 
 
 def _since_ms(mark: Mark | None, span: Span, bounds: Bounds) -> int:

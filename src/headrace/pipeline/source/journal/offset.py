@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from headrace.model.event import Bounds, Entry, Span
 from headrace.model.names import Shard
+from headrace.pipeline.source.journal.idle import IdleShards
 from headrace.pipeline.source.offsets import GO_ON, VERSION, read_offset, unknown_form
 
 _DIGEST_BYTES = 8
@@ -43,9 +44,15 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     v: int = VERSION
     shards: dict[str, Mark]
+    """Those that this batch reads, that are not read to their end or whose last event is recent; and all others as long
+    as they are few."""
+    idle: IdleShards | None = None
+    """All others, where they are many."""
     jumps: dict[str, int] = {}
-    """After which seq this batch begins in a shard, where that is not where the last one ended: the shard is new, or
-    something was lost. Kept, so that the batch reads the same when it is run again."""
+    """After which seq this batch begins in a shard, where the last offset does not say it: the shard is new or was
+    idle, or something was lost. Kept, so that the batch reads the same when it is run again."""
+    gone: tuple[str, ...] = ()
+    """Shards that were read up to the last offset and are not read any more."""
     skipped: int = 0
     """Events that were dropped before they were read, since the beginning."""
     lost: int = 0
@@ -62,7 +69,7 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def to_json(self) -> dict[str, Any]:
         """What Spark is to keep."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
-        return fields
+        return {name: value for name, value in fields.items() if name not in ("idle", "gone") or value}
 
     def begins(self, before: "Offset", name: str) -> int:
         """After which seq the batch that ends here begins in a shard, when the last one ended with `before`."""
@@ -78,11 +85,14 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [span for span in spans if span.count > 0]
 
 
+LossKind = Literal["trimmed", "shorter", "changed", "gone"]
+
+
 class Loss(Struct, frozen=True):
     """Something is missing in the journal of a shard that was read up to a mark."""
 
     name: str
-    kind: Literal["trimmed", "shorter", "changed", "gone"]
+    kind: LossKind
     mark: Mark
     bounds: Bounds
 

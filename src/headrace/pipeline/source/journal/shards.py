@@ -9,6 +9,7 @@ from headrace.model.errors import Refused
 from headrace.model.event import Bounds, Entry
 from headrace.model.names import Shard
 from headrace.pipeline.source.discovery import find_queues
+from headrace.pipeline.source.journal.idle import IdleShards
 from headrace.pipeline.source.journal.offset import Loss, Mark, Offset, ResumedJournal, find_loss, resume_after
 from headrace.pipeline.source.journal.ranges import bounds_of, reached
 from headrace.pipeline.source.options import ALL, SourceOptions
@@ -36,6 +37,8 @@ class FollowedShards:
     async def require(self, start: Offset | None) -> None:
         """Refuse a queue that the options name and that is neither there nor was, when `start` was written."""
         had = {name.split("/")[1] for name in start.shards} if start else set()
+        if start and start.idle:
+            had |= set(start.idle.names)
         names = tuple(name for name in self._options.names if name not in had)
         if names:
             await find_queues(self._store, replace(self._options, names=names))
@@ -54,6 +57,16 @@ class FollowedShards:
             for shard in queue.all_shards()
         }
         self._found_at_ms = now_ms
+
+    async def selected_by(self, idle: IdleShards) -> dict[str, Shard]:
+        """The shards that a stream reads whose options were those of `idle`."""
+        options = replace(self._options, tenant=idle.tenant, names=idle.names, pattern=idle.pattern)
+        if options == self._options:
+            return self.shards
+        queues = await find_queues(self._store, replace(options, names=(), pattern=None))
+        return {
+            str(shard): shard for queue in queues if options.selects(queue.full_name) for shard in queue.all_shards()
+        }
 
     def is_gone(self, name: str) -> bool:
         """Whether a shard that is read is not there any more. One that the options leave out now is not read."""

@@ -43,11 +43,12 @@ def test_every_option_of_a_read_is_understood(url: str) -> None:
             "maxOffsetsPerTrigger": "500",
             "minOffsetsPerTrigger": "50",
             "maxTriggerDelay": "2m",
+            "maxEventsPerPartition": "70",
         }
     )
 
     assert (options.names, options.columns, options.events_max) == (("mail",), ("seq", "happened_at"), 500)
-    assert (options.events_min, options.trigger_delay_ms) == (50, 120_000)
+    assert (options.events_min, options.trigger_delay_ms, options.partition_events_max) == (50, 120_000, 70)
     assert (options.starting, options.ending) == (OffsetLimit("latest"), OffsetLimit(at_ms=1_896_091_200_000))
 
 

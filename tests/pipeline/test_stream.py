@@ -95,6 +95,18 @@ def test_a_checkpoint_goes_on_exactly_with_other_limits_and_partitions_twice(url
     assert len({(row["queue"], row["shard"], row["seq"]) for row in seen}) == 20
 
 
+def test_a_large_batch_has_more_tasks_than_a_small_one(file: str) -> None:
+    tell(file, fill(FAST, 10), fill(SLOW, 2))
+
+    with playing(url=file, maxEventsPerPartition="5") as run:
+        run.batch()
+        large = run.partitions
+        tell(file, fill(FAST, 5, since=10))
+        run.batch()
+
+    assert (large, run.partitions) == (3, 1)
+
+
 def test_a_first_batch_that_failed_reads_the_same_again_though_the_beginning_has_moved(file: str) -> None:
     checkpoint = Checkpoint()
     tell(file, fill(FAST, 3))

@@ -26,6 +26,8 @@ REMOTE = "sc://"
 """How the address of a Spark Connect server begins."""
 SHUFFLE_PARTITIONS_MAX = 32
 """On one machine more partitions only cost scheduling; Spark's own default of 200 makes small queries slow."""
+TASK_EVENTS_MIN = 10_000
+"""Fewer events are read in less time than Spark takes to start one more task in Python."""
 SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Settings for runs of seconds: Java compiles quickly rather than well, which halves the processor time of a demo."""
 
@@ -125,6 +127,14 @@ def refuse_connect(spark: SparkSession, what: str) -> None:
             f"{what} cannot run through Spark Connect, which has no jobs to watch and to cancel; use a master, as"
             " local[*] or spark://host:7077"
         )
+
+
+def partition_options(spark: SparkSession, events_max: int) -> dict[str, str]:
+    """The option by which a batch of `events_max` events is read by as many tasks as run at a time, and a small one by
+    fewer."""
+    tasks = spark.conf.get("spark.default.parallelism", "1") if is_connect(spark) else None
+    count = spark.sparkContext.defaultParallelism if tasks is None else int(tasks)
+    return {"maxEventsPerPartition": str(max(-(-events_max // max(count, 1)), TASK_EVENTS_MIN))}
 
 
 @contextmanager

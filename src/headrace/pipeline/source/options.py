@@ -22,18 +22,22 @@ ALL = "*"
 What = Literal["journal", "jobs", "results", "dead", "feed"]
 WHATS: tuple[str, ...] = get_args(What)
 EVENTS_PER_TRIGGER_MAX = 2**53
+EVENTS_PER_PARTITION = 250_000
+"""Some half a second of reading, beside the 60 ms that Spark takes for a task in Python; little to do again when one
+fails."""
 TRIGGER_DELAY_MS = 900_000
 """As Kafka's default of maxTriggerDelay."""
 
 _COMMON = ("url", "what", "tenant")
+_PARTITIONS = ("minPartitions", "maxEventsPerPartition")
 _QUEUES = ("queue", "queuePattern")
 _MAX, _MIN = ("maxEventsPerTrigger", "maxOffsetsPerTrigger"), ("minEventsPerTrigger", "minOffsetsPerTrigger")
 _STREAMED = ("columns", "startingOffsets", *_MAX, *_MIN, "maxTriggerDelay", "failOnDataLoss")
 _READ: dict[str, tuple[str, ...]] = {
-    "journal": (*_QUEUES, *_STREAMED, "payloads", "endingOffsets", "minPartitions"),
-    "jobs": (*_QUEUES, "columns", "payloads", "minPartitions"),
-    "results": (*_QUEUES, *_STREAMED, "minPartitions"),
-    "dead": (*_QUEUES, "columns", "payloads", "minPartitions"),
+    "journal": (*_QUEUES, *_STREAMED, "payloads", "endingOffsets", *_PARTITIONS),
+    "jobs": (*_QUEUES, "columns", "payloads", *_PARTITIONS),
+    "results": (*_QUEUES, *_STREAMED, *_PARTITIONS),
+    "dead": (*_QUEUES, "columns", "payloads", *_PARTITIONS),
     "feed": ("feed", *_STREAMED),
 }
 _WRITE: dict[str, tuple[str, ...]] = {
@@ -70,6 +74,8 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
     trigger_delay_ms: int = TRIGGER_DELAY_MS
     fails_on_loss: bool = True
     partitions_min: int = 1
+    partition_events_max: int = EVENTS_PER_PARTITION
+    """About how many events or records one task reads."""
 
     def __repr__(self) -> str:
         return _redacted(self)
@@ -113,6 +119,11 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
             trigger_delay_ms=duration_ms("maxTriggerDelay", options.get("maxtriggerdelay", "15m")),
             fails_on_loss=_flag("failOnDataLoss", options.get("failondataloss", "true")),
             partitions_min=_number("minPartitions", options.get("minpartitions", "1"), PARTITIONS_MAX),
+            partition_events_max=_number(
+                "maxEventsPerPartition",
+                options.get("maxeventsperpartition", str(EVENTS_PER_PARTITION)),
+                EVENTS_PER_TRIGGER_MAX,
+            ),
         )
 
 

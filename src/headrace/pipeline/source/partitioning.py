@@ -8,11 +8,8 @@ from pyspark.sql.datasource import InputPartition
 
 from headrace.model.event import Bounds, Span
 from headrace.model.names import Shard
+from headrace.pipeline.source.options import EVENTS_PER_PARTITION
 from headrace.pipeline.source.store_access import this_host
-
-EVENTS_PER_PARTITION = 250_000
-"""Some half a second of reading, beside the 60 ms that Spark takes for a task in Python; little to do again when one
-fails."""
 
 
 class HostPartition(InputPartition):

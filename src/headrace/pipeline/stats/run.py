@@ -18,7 +18,7 @@ from headrace.pipeline.files import locked
 from headrace.pipeline.source.compat import limit_options
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.source.store_access import connect
-from headrace.pipeline.spark_session import is_connect
+from headrace.pipeline.spark_session import is_connect, partition_options
 from headrace.pipeline.stats.columns import ROW, STATS, Row
 from headrace.pipeline.stats.files import GLOB, Files
 from headrace.pipeline.stats.live import Counted, Live
@@ -81,6 +81,7 @@ def follow_stats(
     events = (
         spark.readStream.format("headrace")
         .options(**options, columns=",".join(NAMED), **limit_options(events_max))
+        .options(**partition_options(spark, events_max))
         .option("failOnDataLoss", str(fail_on_loss).lower())
         .load()
     )

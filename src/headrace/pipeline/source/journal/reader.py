@@ -37,7 +37,10 @@ class JournalReader(FilteredReader):
     def partitions(self) -> list[InputPartition]:
         with connect(self._options.url) as (runner, store):
             spans = runner.run(find_ranges(store, self._options, self.filters))
-        return [JournalPartition(piece) for piece in split(spans, self._options.partitions_min)]
+        return [
+            JournalPartition(piece)
+            for piece in split(spans, self._options.partitions_min, self._options.partition_events_max)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark hands a partition of its own making to a read that has none.
@@ -66,7 +69,7 @@ class JournalStream(OffsetStreamReader[Offset, Span]):
         return Offset.parse(stored)
 
     def split(self, spans: Sequence[Span]) -> list[tuple[Span, ...]]:
-        return split(spans, self.options.partitions_min)
+        return split(spans, self.options.partitions_min, self.options.partition_events_max)
 
     def read_spans(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
         return read_spans(self.options.url, spans, self.table, Filters(), self.options.fails_on_loss)

@@ -59,7 +59,7 @@ async def plan(
     ]
     lookups = plan_lookups(queues, filters) if groups else []
     if lookups is not None:
-        return pack(((each, len(each.ids)) for each in lookups), options.partitions_min)
+        return pack(((each, len(each.ids)) for each in lookups), options.partitions_min, options.partition_events_max)
     counted = zip(queues, await _counts(store, queues), strict=True)
     # A query with this column compares rows with the journal, as the audit does: a queue that is empty by its counters
     # may hold what was put there past the store.
@@ -75,9 +75,10 @@ async def plan(
         return pack(
             ((ShardGroups(shard, groups), sum(counts.values())) for shard, counts in sizes.items()),
             options.partitions_min,
+            options.partition_events_max,
         )
     pairs = [(ShardGroups(shard, (group,)), size) for shard, counts in sizes.items() for group, size in counts.items()]
-    return pack(pairs, options.partitions_min)
+    return pack(pairs, options.partitions_min, options.partition_events_max)
 
 
 def groups_to_read(options: SourceOptions, filters: Filters) -> tuple[Group, ...]:

@@ -1,7 +1,8 @@
 """Counts the files of Headrace that one operation enters: how much a reader opens to follow it from beginning to end.
 
-python -m tools.walks             an enqueue up to its Redis call, a claim up to the answer of its settlement, and a
-                                  list of jobs on SQLite from the command's words to its table
+python -m tools.walks             an enqueue up to its Redis call, a claim up to the answer of its settlement, a list of
+                                  jobs on SQLite from the command's words to its table, and a journal on SQLite from
+                                  the options of format("headrace") to its rows in Arrow, as Spark's processes read it
 python -m tools.walks --files     name the files, in the order in which they are entered first
 
 Calls are counted once everything is warm, in all threads, on stores of their own. A file of which only constructors run
@@ -114,6 +115,26 @@ def walk_jobs_list(folder: Path) -> Files:
     return files
 
 
+def walk_spark_read(url: str) -> Files:
+    """The files of a batch of `format("headrace")`, planned and read."""
+    from pyspark.sql.datasource import CaseInsensitiveDict
+
+    from pyspark_headrace import DefaultSource
+
+    def read() -> None:
+        source = DefaultSource(CaseInsensitiveDict({"url": url}))
+        reader = source.reader(source.schema())
+        for part in reader.partitions():
+            for _ in reader.read(part):
+                pass
+
+    read()
+    files: Files = {}
+    with entered_files(files):
+        read()
+    return files
+
+
 def code_lines(path: Path) -> int:
     """Lines of a module that hold code: no blank lines, comments or docstrings."""
     text = path.read_text("utf-8")
@@ -145,6 +166,7 @@ async def main(arguments: list[str]) -> None:
         server.stop()
     with TemporaryDirectory() as folder:
         walks["jobs list"] = await asyncio.to_thread(walk_jobs_list, Path(folder))
+        walks["spark.read"] = await asyncio.to_thread(walk_spark_read, f"sqlite:///{folder}/headrace.db")
     for name, files in walks.items():
         opened = [each for each in files if not each.startswith("model/") and files[each] != {"__init__"}]
         print(f"{name}: {len(files)} files, {len(opened)} without model and those with constructors only")

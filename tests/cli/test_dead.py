@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.dead.group import Meant
+from headrace.inspect.dead_letters import DeadLetterQuery
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError, Retried
@@ -108,14 +108,14 @@ def test_list_filters_exactly(file_url: str) -> None:
 
 
 def test_every_filter_that_is_given_reaches_the_store() -> None:
-    meant = Meant(id="a", kind="k", tag="t", reason="failed", error_class="E", since="2h", until="1h")
+    meant = DeadLetterQuery(id="a", kind="k", tag="t", reason="failed", error_class="E", since="2h", until="1h")
 
     where = meant.where(10_000_000)
     bounded = meant.where(10_000_000, died_before_ms=5)
 
     assert where == DeadLetterFilter("a", "k", "t", "failed", "E", 10_000_000 - 7_200_000 - 1, 10_000_000 - 3_600_000)
     assert bounded.died_before_ms == 5
-    assert Meant().where(10_000_000) == ALL_DEAD_LETTERS
+    assert DeadLetterQuery().where(10_000_000) == ALL_DEAD_LETTERS
 
 
 def test_show_tells_all_of_a_dead_letter_and_the_life_that_led_to_it(url: str) -> None:

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from headrace.cli.dead.acting import DeadLetterAction, by_filter
-from headrace.cli.dead.group import Meant
+from headrace.cli.bulk import Apply, BulkAction, act_on_matches
+from headrace.cli.dead.options import DeadLetterSelection
+from headrace.inspect.dead_letters import DeadLetterQuery
 from headrace.model.clock import SystemClock
-from headrace.model.finished import DeadLetterKey
+from headrace.model.finished import DeadLetter
 from headrace.model.job import Job, State
 from headrace.model.names import Queue
 from headrace.model.outcome import Failed, JobError, Retried
@@ -19,6 +20,23 @@ from tests.cli.support import Ran, run, with_store
 OTHER = Queue("other")
 MINUTES = 10
 """Over which dead letters are spread."""
+
+
+def replaying(apply: Apply[DeadLetter]) -> BulkAction[DeadLetter]:
+    """A replay by a function of the test's own."""
+    return BulkAction(
+        verb="replay",
+        noun="dead letter",
+        apply=apply,
+        foresee=apply,
+        dry_label="would be",
+        succeeded=frozenset(("replayed",)),
+    )
+
+
+def every(**filters: str) -> DeadLetterSelection:
+    """The dead letters of all queues that match."""
+    return DeadLetterSelection(url=None, tenant="default", queue=None, query=DeadLetterQuery(**filters))
 
 
 async def many_deaths(store: Store) -> None:
@@ -182,7 +200,8 @@ async def test_a_job_that_dies_again_while_others_are_replayed_is_not_replayed_t
         await died(store, [job(f"{number:04}") for number in range(start, start + 1_000)], now_ms=past_ms)
     replayed: Counter[int] = Counter()
 
-    async def apply(_: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:
+    async def apply(_: Store, queue: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
+        keys = [dead_letter.key for dead_letter in dead_letters]
         replayed.update(key.number for key in keys)
         assert len(replayed) <= 2_000  # or it would go on for ever
         answers = await store.dead.replay(queue, keys)
@@ -190,8 +209,7 @@ async def test_a_job_that_dies_again_while_others_are_replayed_is_not_replayed_t
         await store.jobs.settle([claim.settle(Failed(BOOM)) for claim in again])
         return [answer.status for answer in answers]
 
-    deed = DeadLetterAction("replay", "replayed", apply)
-    tally = await by_filter(store, "default", None, Meant(), deed, dry_run=False, advance=lambda count: None)
+    tally = await act_on_matches(store, replaying(apply), every(), dry_run=False, advance=lambda count: None)
 
     assert tally.statuses == {"replayed": 2_000}
     assert sorted(replayed) == list(range(1, 2_001))
@@ -206,18 +224,10 @@ async def test_dead_letters_of_a_sparse_filter_are_gathered_so_that_they_spread_
         await died(store, rows, now_ms=past_ms)
     steps: list[int] = []
 
-    async def apply(_: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:
+    async def apply(_: Store, queue: Queue, keys: Sequence[DeadLetter]) -> list[str]:
         steps.append(len(keys))
         return ["replayed"] * len(keys)
 
-    await by_filter(
-        store,
-        "default",
-        None,
-        Meant(kind="odd"),
-        DeadLetterAction("replay", "replayed", apply),
-        dry_run=False,
-        advance=lambda count: None,
-    )
+    await act_on_matches(store, replaying(apply), every(kind="odd"), dry_run=False, advance=lambda count: None)
 
     assert steps == [3]

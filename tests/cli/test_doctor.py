@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec.structs import replace
 
-from headrace.cli.doctor.checks import Versions, examined, worst
+from headrace.cli.doctor.checks import Check, Versions, run_checks, worst
 from headrace.cli.doctor.facts import StoreFacts, gather
 from headrace.cli.doctor.repair import repair
-from headrace.cli.doctor.verdicts import Check
 from headrace.model.clock import SystemClock
 from headrace.model.integrity import Findings
 from headrace.model.job import Job
@@ -142,7 +141,7 @@ async def test_lines_of_a_journal_that_cannot_be_read_are_named_by_shard_and_seq
 
 async def only(store: Store, status: str, *, full: bool = False) -> list[Check]:
     """The checks with a status, without what holds of every store in memory."""
-    checks = examined(await gather(store, full=full), VERSIONS)
+    checks = run_checks(await gather(store, full=full), VERSIONS)
     return [each for each in checks if each.status == status and each.check != "durability"]
 
 
@@ -231,8 +230,8 @@ async def test_a_repair_takes_back_leases_and_says_so() -> None:
 
     repairs = await repair(store, [Queue("mail")], steps.append)
 
-    assert (repairs.leases, repairs.words, steps) == (1, "repaired: took back 1 lease", [1])
-    assert (await repair(store, [Queue("mail")], steps.append)).words == "nothing had to be repaired"
+    assert (repairs.leases, repairs.text, steps) == (1, "repaired: took back 1 lease", [1])
+    assert (await repair(store, [Queue("mail")], steps.append)).text == "nothing had to be repaired"
     assert await only(store, "wrong") == []
 
 
@@ -245,7 +244,7 @@ async def test_clocks_that_differ_by_more_than_a_second_are_to_be_looked_at(skew
     known = await facts()
     health = replace(known.health, clock_skew_ms=skew_ms, notes=())
 
-    checks = examined(replace(known, health=health), VERSIONS)
+    checks = run_checks(replace(known, health=health), VERSIONS)
 
     assert worst(checks) == verdict
     assert [each.status for each in checks if each.check == "clock"] == [verdict]
@@ -273,7 +272,7 @@ async def test_a_risen_epoch_is_reported_as_a_tail_that_may_be_lost(
     [queue] = known.queues
     risen = replace(queue, shards=[[Findings(epoch=1)], [Findings(epoch=epoch)]])
 
-    checks = examined(replace(known, queues=[risen], health=replace(known.health, profile=profile)), VERSIONS)
+    checks = run_checks(replace(known, queues=[risen], health=replace(known.health, profile=profile)), VERSIONS)
 
     [check] = [each for each in checks if each.check == "epochs"]
     assert (check.status, words in check.found) == (status, True)
@@ -291,7 +290,7 @@ async def test_queues_with_the_same_finding_are_listed_while_they_are_few_and_co
     for name in names:
         await store.journal.register(Shard(Queue(name), 0), "spark", hold=True, now_ms=now_ms)
 
-    checks = examined(await gather(store, full=False), VERSIONS)
+    checks = run_checks(await gather(store, full=False), VERSIONS)
 
     found = [each.found for each in checks if each.check in ("queues", "journal")]
     assert len(checks) < 25
@@ -315,7 +314,7 @@ async def test_a_partial_check_is_reported_as_partial() -> None:
     known = await gather(store, full=False)
     [queue] = known.queues
 
-    checks = examined(replace(known, queues=[replace(queue, shards=[[Findings(cursor="more")]])]), VERSIONS)
+    checks = run_checks(replace(known, queues=[replace(queue, shards=[[Findings(cursor="more")]])]), VERSIONS)
 
     [check] = [each for each in checks if each.check == "damage"]
     assert (check.status, check.found) == ("ok", "only a part of mail was looked at; --full looks at every record")

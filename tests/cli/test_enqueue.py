@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from headrace import App
-from headrace.cli.jsonl import LineTally, send_lines
+from headrace.cli.enqueue import line_sender
+from headrace.cli.jsonl import LineReport, send
 from headrace.cli.main import main
-from headrace.cli.send import Making
+from headrace.cli.send import JobFactory
 from headrace.client.client import Client
 from headrace.model.claim import ClaimRequest
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
@@ -322,9 +323,7 @@ def test_after_an_interrupted_wait_the_output_says_how_to_look_at_the_job(
         shown = run(*shlex.split(told.partition("with: ")[2])[1:], url=server.url)
 
     assert waiting.returncode == 130
-    assert told == (
-        "nobody waits for job a any longer, but it goes on; look at it with: headrace jobs show a --queue mail"
-    )
+    assert told == ("stopped waiting for job a, which continues; see it with: headrace jobs show a --queue mail")
     assert shown.code == 0
 
 
@@ -363,7 +362,7 @@ def test_a_file_is_checked_before_it_is_sent(file_url: str, project: Path, here:
         '{"kind": "add", "payload": [1, "2"]}': "wrong arguments for add(a: int, b: int)",
         '{"kind": "add", "dely": "5m"}': "a job has no 'dely'; did you mean 'delay'?",
         '{"payload": [1, 2]}': 'it has no kind; add one ("kind": "greet"), or name one for all lines',
-        "[1]": "a JSON object was wanted",
+        "[1]": "not a valid JSON object",
     }
     ran = {wrong: tried(wrong) for wrong in sentences}
 
@@ -384,7 +383,7 @@ def test_a_large_file_is_sent_in_parts_up_to_the_wrong_line(file_url: str, proje
     assert (ran.code, ran.out) == (4, "")
     assert ran.err == (
         "headrace: line 10,006 is wrong: a job has no 'kin'; did you mean 'kind'?; lines 1 to 10,000 were sent (10,000"
-        " created) and none behind them; go on from line 10,001\n"
+        " created) and none after them; continue with line 10,001\n"
     )
     assert count(file_url, "q") == LINES_CHECKED_MAX
 
@@ -411,25 +410,26 @@ def test_lines_that_the_store_will_not_have_are_named(url: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        ("fail", "lines 1 to 10,000 were sent (10,000 created) and none behind them; go on from line 10,001"),
+        ("fail", "lines 1 to 10,000 were sent (10,000 created) and none after them; continue with line 10,001"),
         ("lose", "lines 1 to 10,000 were sent (10,000 created), and of lines 10,001 to 10,003 some may have been"),
     ],
 )
 async def test_a_store_lost_half_way_is_reported_with_the_jobs_sent(fault: str, told: str) -> None:
     store = FaultyStore(await open_store("memory://"))
     file = io.BytesIO(b'{"kind": "k"}\n' * (LINES_CHECKED_MAX + 3))
-    making, tally = Making(App("memory://"), {}, is_checked=False), LineTally()
+    factory, report = JobFactory(App("memory://"), {}, is_checked=False), LineReport()
 
+    sender = line_sender(Client(store), factory, None, set())
     with pytest.raises(OutcomeUnknown) as caught:
-        await send_lines(Client(store), making, None, file, tally, advance=lambda _: getattr(store, fault)("enqueue"))
+        await send(file, sender, report, lambda _: getattr(store, fault)("enqueue"))
 
     assert told in str(caught.value)
-    assert (tally.lines, tally.sent) == (LINES_CHECKED_MAX, LINES_CHECKED_MAX)
+    assert (report.lines, report.sent) == (LINES_CHECKED_MAX, LINES_CHECKED_MAX)
 
 
 async def test_a_store_that_is_away_from_the_start_has_got_nothing() -> None:
     store = FaultyStore(await open_store("memory://"))
-    making = Making(App("memory://"), {}, is_checked=False)
+    sender = line_sender(Client(store), JobFactory(App("memory://"), {}, is_checked=False), "k", set())
 
     with store.down(), pytest.raises(StoreUnavailable):
-        await send_lines(Client(store), making, "k", io.BytesIO(b"{}\n"), LineTally(), lambda _: None)
+        await send(io.BytesIO(b"{}\n"), sender, LineReport(), lambda _: None)

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.bulk import StepTally
-from headrace.cli.jobs.acting import JobAction, by_filter
-from headrace.cli.jobs.filters import JobFilter
-from headrace.cli.jobs.running import tell
+from headrace.cli.bulk import Apply, BulkAction, StatusTally, act_on_matches, report
+from headrace.cli.jobs.options import JobSelection, TargetJob
 from headrace.cli.output import Output
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.job import Job, State
@@ -22,6 +20,25 @@ from tests.cli.job_states import MAIL, claimed, dead_letters, died, job, listed,
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other")
+
+
+def cancelling(apply: Apply[TargetJob]) -> BulkAction[TargetJob]:
+    """A cancel by a function of the test's own."""
+    return BulkAction(
+        verb="cancel",
+        noun="job",
+        apply=apply,
+        foresee=apply,
+        dry_label="would cancel",
+        succeeded=frozenset(("cancelled",)),
+        reports_looked=True,
+    )
+
+
+def waiting_jobs(older_than: str | None = None) -> JobSelection:
+    """The waiting jobs of all queues."""
+    states = (State.WAITING,)
+    return JobSelection(url=None, tenant="default", queue=None, older_than=older_than, scanned_states=states)
 
 
 async def a_few(store: Store) -> None:
@@ -62,7 +79,7 @@ def test_an_id_in_two_queues_is_left_alone_until_one_is_named(file_url: str) -> 
     kept = with_store(file_url, lambda store: listed(store, State.WAITING))
     named = run("jobs", "cancel", "waiting", "--queue", "mail", url=file_url)
 
-    assert refused == Ran(2, "", "headrace: job 'waiting' is in the queues else and mail; say which with --queue\n")
+    assert refused == Ran(2, "", "headrace: job 'waiting' is in the queues else and mail; choose one with --queue\n")
     assert (dry.code, dry.lines[2].split()) == (0, ["waiting", "mail", "waiting", "found"])
     assert [found.id for found in kept] == ["waiting"]
     assert named.code == 0
@@ -79,10 +96,10 @@ def test_what_says_nothing_or_two_things_is_refused(file_url: str) -> None:
     blocked = run("jobs", "remove", "--state", "blocked", "--yes", url=file_url)
 
     assert nothing.err == (
-        "headrace: nothing says which jobs to cancel; give ids, or --kind, --tag, --state or --older-than, or --all\n"
+        "headrace: no jobs to cancel were selected; give ids, or --kind, --tag, --state or --older-than, or --all\n"
     )
     assert both.err == "headrace: remove takes ids or a filter, not both; leave one out\n"
-    assert over.err == "headrace: done jobs are over; cancel what is waiting, blocked or active\n"
+    assert over.err == "headrace: done jobs have ended; cancel waiting, blocked or active ones\n"
     assert "use jobs cancel" in blocked.err
     assert {ran.code for ran in (nothing, both, over, blocked)} == {2}
 
@@ -196,34 +213,36 @@ class GrowingReads:
         return await self._inner.list(queue, state, **given)
 
 
-async def test_a_deed_ends_although_jobs_come_faster_than_it_looks_at_them() -> None:
+async def test_an_action_ends_although_jobs_come_faster_than_it_looks_at_them() -> None:
     store = MemoryStore()
     await store.jobs.enqueue([job(f"a{number}") for number in range(500)], now_ms=1_000)
     growing = GrowingReads(store)
     store.reads = growing  # type: ignore[assignment]
     touched: list[str] = []
 
-    async def apply(_: Store, queue: Queue, state: State | None, ids: Sequence[str]) -> list[str]:
-        touched.extend(ids)
-        return ["cancelled"] * len(ids)
+    async def apply(_: Store, queue: Queue, jobs: Sequence[TargetJob]) -> list[str]:
+        touched.extend(job.id for job in jobs)
+        return ["cancelled"] * len(jobs)
 
-    deed = JobAction("cancel", apply, frozenset(State), liveliest=False)
-    where = JobFilter(enqueued_before_ms=1_000)
-    tally = await by_filter(
-        store, "default", None, (State.WAITING,), where, deed, dry_run=False, advance=lambda count: None
-    )
+    selection = waiting_jobs(older_than="1000")
+    tally = await act_on_matches(store, cancelling(apply), selection, dry_run=False, advance=lambda count: None)
 
     assert sorted(touched) == sorted(f"a{number}" for number in range(500))
     assert tally.stopped_early
     assert growing.looks == 2
 
 
-def test_a_deed_that_had_to_stop_early_does_not_end_like_one_that_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    tally = StepTally()
+def test_an_action_that_stopped_early_has_an_exit_code_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def nothing(_: Store, __: Queue, ___: Sequence[TargetJob]) -> list[str]:
+        return []
+
+    tally = StatusTally()
     tally.add(["cancelled"])
-    done = tell(Output(json=False), "cancel", tally, dry_run=False)
+    done = report(Output(json=False), cancelling(nothing), tally, dry_run=False)
     tally.stopped_early = True
-    early = tell(Output(json=False), "cancel", tally, dry_run=False)
+    early = report(Output(json=False), cancelling(nothing), tally, dry_run=False)
 
     assert (done, early) == (0, 5)
     assert capsys.readouterr().err == "stopped early: new jobs came faster than they could be looked at; run it again\n"
@@ -234,17 +253,14 @@ async def test_a_store_that_goes_away_halfway_does_not_hide_what_was_done() -> N
     for start in (0, 1_000):
         await store.jobs.enqueue([job(f"{number:04}") for number in range(start, start + 1_000)], now_ms=1_000)
 
-    async def apply(_: Store, queue: Queue, state: State | None, ids: Sequence[str]) -> list[str]:
+    async def apply(_: Store, queue: Queue, jobs: Sequence[TargetJob]) -> list[str]:
         if next(steps) > 0:
             raise StoreUnavailable("redis at cache:6379 cannot be reached")
-        return ["cancelled"] * len(ids)
+        return ["cancelled"] * len(jobs)
 
-    deed = JobAction("cancel", apply, frozenset(State), liveliest=False)
     with pytest.raises(OutcomeUnknown) as lost:
-        await by_filter(
-            store, "default", None, (State.WAITING,), JobFilter(), deed, dry_run=False, advance=lambda count: None
-        )
+        await act_on_matches(store, cancelling(apply), waiting_jobs(), dry_run=False, advance=lambda count: None)
 
     assert str(lost.value) == (
-        "1,000 cancelled, and then: redis at cache:6379 cannot be reached; ask again for the rest"
+        "1,000 cancelled, and then: redis at cache:6379 cannot be reached; run it again for the rest"
     )

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import job_timeline
-from headrace.cli.job_timeline import gap_text, journey_of
-from headrace.cli.jobs.details import portrait_text
-from headrace.cli.render import dead_letter_cells, event_cells
+from headrace.cli.dead.list import dead_letter_cells
+from headrace.cli.jobs.show import job_text
+from headrace.cli.render import event_cells, gap_text
+from headrace.inspect import timeline
+from headrace.inspect.timeline import read_timeline
+from headrace.inspect.views import dead_letter_row
 from headrace.model.event import Event, EventRecord
 from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import Job, Record, State
@@ -208,7 +210,7 @@ def test_a_dropped_job_is_shown_by_its_timeline_and_an_unknown_one_is_reported(u
 
 async def test_a_life_is_read_backwards_and_no_further_than_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others before it, between its events and after it; a window holds a few events of many entries."""
-    monkeypatch.setattr(job_timeline, "JOURNEY_WINDOW_EVENTS", 7)
+    monkeypatch.setattr(timeline, "TIMELINE_WINDOW_EVENTS", 7)
     store = MemoryStore()
     for second in range(100):
         await store.jobs.enqueue([job(f"a{second}")], now_ms=second * 1_000)
@@ -217,12 +219,12 @@ async def test_a_life_is_read_backwards_and_no_further_than_its_beginning(monkey
         await store.jobs.enqueue([job(f"a{second}"), job(f"b{second}")], now_ms=second * 1_000)
     await store.jobs.cancel(MAIL, ["x"], now_ms=120_000)
 
-    journey = await journey_of(store, SHARD, "x", since_ms=100_000, scan_max=1_000)
+    whole = await read_timeline(store, SHARD, "x", since_ms=100_000, scan_max=1_000)
 
-    assert [(event.seq, event.line.event) for event in journey.events] == [(101, "enqueued"), (140, "cancelled")]
-    assert journey.begins == "whole"
-    assert gap_text(journey) is None
-    assert 40 <= journey.looked <= 48
+    assert [(event.seq, event.line.event) for event in whole.events] == [(101, "enqueued"), (140, "cancelled")]
+    assert whole.begins == "whole"
+    assert gap_text(whole) is None
+    assert 40 <= whole.looked <= 48
 
 
 async def test_a_life_says_when_its_beginning_is_missing() -> None:
@@ -233,10 +235,10 @@ async def test_a_life_says_when_its_beginning_is_missing() -> None:
         await store.jobs.enqueue([job(f"a{second}")], now_ms=second * 1_000)
     await store.jobs.cancel(MAIL, ["x"], now_ms=50_000)
 
-    bounded = await journey_of(store, SHARD, "x", since_ms=1_000, scan_max=10)
+    bounded = await read_timeline(store, SHARD, "x", since_ms=1_000, scan_max=10)
     await store.queues.configure(MAIL, {"journal_keep_max": 20}, now_ms=51_000)
     await store.journal.trim(SHARD, now_ms=51_000)
-    dropped = await journey_of(store, SHARD, "x", since_ms=1_000, scan_max=1_000)
+    dropped = await read_timeline(store, SHARD, "x", since_ms=1_000, scan_max=1_000)
 
     assert [event.line.event for event in bounded.events] == ["cancelled"]
     assert gap_text(bounded) == (
@@ -245,7 +247,7 @@ async def test_a_life_says_when_its_beginning_is_missing() -> None:
     )
     assert [event.line.event for event in dropped.events] == ["cancelled"]
     assert dropped.begins == "dropped"
-    assert (gap_text(dropped) or "").startswith("the journal does not reach back to its beginning any more")
+    assert (gap_text(dropped) or "").startswith("the journal no longer reaches back to its beginning")
 
 
 def test_a_secret_is_hidden_before_its_text_is_cut() -> None:
@@ -259,9 +261,9 @@ def test_a_secret_is_hidden_before_its_text_is_cut() -> None:
     found = Found("x", State.DEAD, record, dead_letters=(dead_letter,))
 
     told = [
-        *map(str, dead_letter_cells(dead_letter, 0)),
+        *map(str, dead_letter_cells(dead_letter_row(MAIL, dead_letter, payload=False), 0)),
         *map(str, event_cells(event)),
-        portrait_text(found, None, DEFAULT_CONFIG, 0, payload=True),
+        job_text(found, None, DEFAULT_CONFIG, 0, payload=True),
     ]
 
     assert "hunter2" not in " ".join(told)

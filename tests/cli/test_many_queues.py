@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.queue_lookup import queues_of
 from headrace.cli.queues.configure import _queue
+from headrace.inspect.lookup import queues_of
 from headrace.model.feed import FeedName, Publication
 from headrace.model.finished import DeadLetter
 from headrace.model.job import Job
@@ -140,7 +140,7 @@ def test_dead_letters_of_every_queue_are_listed_and_shown(many_url: str) -> None
     assert [row["queue"] for row in listed.document["dead_letters"]] == [FIRST.name, MIDDLE.name, LAST.name]
     assert (shown.code, shown.document["queue"]) == (0, LAST.name)
     assert by_key.code == 2
-    assert f"{FIRST.name} and {MIDDLE.name} and {LAST.name}; say which with --queue" in by_key.err
+    assert f"{FIRST.name} and {MIDDLE.name} and {LAST.name}; choose one with --queue" in by_key.err
 
 
 @pytest.mark.parametrize(("verb", "done", "waiting"), [("replay", "replayed", COUNT + 3), ("purge", "purged", COUNT)])

@@ -4,7 +4,9 @@ import time
 
 import pytest
 
-from headrace.cli.queues.settings import read_changes, settings_of
+from headrace.cli.parse import value_text
+from headrace.cli.queues.configure import read_changes
+from headrace.inspect.queues import settings_of
 from headrace.model.errors import Refused
 from headrace.model.names import Queue
 from headrace.model.queue_config import SETTABLE, QueueConfig
@@ -38,9 +40,9 @@ def test_settings_are_read_as_people_write_them(written: list[str], changes: dic
             "queues have no setting 'colour'; known settings: paused, fail_handler, journal_payloads, priority",
         ),
         (["version=3"], "queues have no setting 'version'"),
-        (["timeout=30"], "timeout=30 does not say its unit; write timeout=30s, or timeout_ms=30 for milliseconds"),
+        (["timeout=30"], "timeout=30 has no unit; write timeout=30s, or timeout_ms=30 for milliseconds"),
         (["timeout=soon"], "timeout_ms 'soon' is not a valid duration"),
-        (["timeout=1s", "timeout_ms=2"], "timeout_ms is there twice; say it once"),
+        (["timeout=1s", "timeout_ms=2"], "timeout_ms is given twice; give it once"),
         (["paused=maybe"], "paused must be true or false; found 'maybe'"),
         (["priority=high"], "priority must be a whole number; found 'high'"),
         (["priority=²"], "priority must be a whole number; found '²'"),
@@ -95,6 +97,6 @@ def test_every_setting_is_shown_in_a_form_that_configure_takes() -> None:
     shown = settings_of(Queue("mail"), odd)
 
     assert [setting.name for setting in shown] == [*SETTABLE]
-    assert read_changes([f"{setting.name}={setting.text}" for setting in shown]) == {
+    assert read_changes([f"{setting.name}={value_text(setting.name, setting.value)}" for setting in shown]) == {
         name: getattr(odd, name) for name in SETTABLE
     }

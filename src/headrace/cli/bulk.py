@@ -1,65 +1,222 @@
-"""Work in bounded steps: counts what became of each item, and tells the count also when the work breaks off."""
+"""Does something to many jobs or dead letters: to those that are named, or by filter in bounded steps."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
+from headrace.cli.exit_codes import NO, OK, STOPPED
+from headrace.cli.output import Advance, Output, counted
+from headrace.cli.store_access import with_store
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
 
 T = TypeVar("T")
+Apply = Callable[[Store, Queue, Sequence[T]], Awaitable[list[str]]]
+"""Acts on items of one queue, at most a batch, and returns a status for each."""
 
 
-class StepTally:
-    """How many items ended with which status, and how many were looked at."""
+class StatusTally:
+    """The number of items by status, and of items that were looked at."""
 
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
         self.looked = 0
         self.stopped_early = False
-        """Whether more items came than could ever be caught up with."""
+        """Whether new items came faster than they could be looked at."""
 
     def add(self, statuses: Iterable[str]) -> None:
-        """Count what one step did."""
+        """Count the statuses of one step."""
         self.statuses.update(statuses)
 
     @property
     def matched(self) -> int:
-        """How many items were meant."""
+        """The number of selected items."""
         return self.statuses.total()
 
-    def text(self, nothing: str) -> str:
-        """The counts for people; `nothing` when there are none."""
-        return ", ".join(f"{count:,} {words(status)}" for status, count in self.statuses.items()) or nothing
-
-    def document(self, *, dry_run: bool) -> dict[str, object]:
-        """The counts for programs."""
-        return {
-            "dry_run": dry_run,
-            "matched": self.matched,
-            "statuses": dict(self.statuses),
-            "looked": self.looked,
-            "stopped_early": self.stopped_early,
-        }
+    def text(self, empty: str = "") -> str:
+        """The counts for people; `empty` if there are none."""
+        return ", ".join(f"{count:,} {status_text(status)}" for status, count in self.statuses.items()) or empty
 
 
-def words(status: str) -> str:
-    """A status as people say it."""
+class BulkAction(Struct, Generic[T], frozen=True, kw_only=True):
+    """Something that can be done to many items."""
+
+    verb: str
+    noun: str
+    apply: Apply[T]
+    foresee: Apply[T]
+    """The statuses of a dry run."""
+    dry_label: str
+    """Stands before the statuses of a dry run."""
+    succeeded: frozenset[str]
+    """The statuses with which a named item counts as done."""
+    hints: Mapping[str, str] = {}
+    """What to say when a named item has a status."""
+    reports_looked: bool = False
+    """Whether to tell how many items were looked at; where the store filters, those are the matching ones."""
+
+
+class NamedItem(Struct, Generic[T], frozen=True):
+    """An item with the name that a person gave; `item` is None if there is nothing to act on."""
+
+    name: str
+    queue: Queue | None = None
+    item: T | None = None
+    known: Any = None
+    """What was found under the name, also if there is nothing to act on."""
+
+
+class Step(Struct, Generic[T], frozen=True):
+    """Selected items of one queue, and the number of items that were looked at for them."""
+
+    queue: Queue
+    items: Sequence[T]
+    looked: int
+
+
+class Selection(Protocol[T]):
+    """The items that a person chose by name or by filter."""
+
+    @property
+    def url(self) -> str | None:
+        """The store."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the items are named one by one."""
+
+    def check(self, verb: str) -> None:
+        """Refuse an empty or contradictory choice."""
+
+    def text(self) -> str:
+        """The choice in words."""
+
+    async def find(self, store: Store) -> Sequence[NamedItem[T]]:
+        """The named items."""
+
+    def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[Step[T]]:
+        """The items that match the filter and were there at the beginning."""
+
+    def answers(self, items: Sequence[NamedItem[T]], statuses: Mapping[str, str]) -> list[Any]:
+        """The JSON of named items, with a status for each name."""
+
+    def table(self, answers: list[Any], label: str | None) -> tuple[Sequence[str], list[tuple[object, ...]]]:
+        """Columns and rows of those answers; the label heads the statuses of a dry run."""
+
+
+def run(output: Output, action: BulkAction[T], selection: Selection[T], *, dry_run: bool, yes: bool) -> int:
+    """Act on the selected items, after a question where a filter selects them; returns the exit code."""
+    selection.check(action.verb)
+    if selection.is_named:
+        return _run_named(output, action, selection, dry_run=dry_run)
+    if dry_run or not yes:
+        foreseen = _run_filtered(output, action, selection, dry_run=True)
+        if dry_run or not foreseen.matched:
+            return report(output, action, foreseen, dry_run=dry_run)
+        output.confirm(
+            f"{action.verb.capitalize()} {counted(foreseen.matched, action.noun)} of {selection.text()}?", yes=yes
+        )
+    return report(output, action, _run_filtered(output, action, selection, dry_run=False), dry_run=False)
+
+
+def report(output: Output, action: BulkAction[Any], tally: StatusTally, *, dry_run: bool) -> int:
+    """Print the outcome of an action by filter, and return its exit code."""
+    output.document(_document(action, tally, dry_run=dry_run))
+    text = tally.text(f"no {action.noun} matches")
+    if action.reports_looked:
+        text += f"; looked at {counted(tally.looked, action.noun)}"
+    output.say(f"{action.dry_label}: {text}" if dry_run and tally.matched else text)
+    if not tally.stopped_early:
+        return OK
+    output.hint(f"stopped early: new {action.noun}s came faster than they could be looked at; run it again")
+    return STOPPED
+
+
+async def act_on_named(
+    store: Store, action: BulkAction[T], selection: Selection[T], *, dry_run: bool
+) -> tuple[Sequence[NamedItem[T]], dict[str, str]]:
+    """Act on the named items; returns them with a status for each name."""
+    found = await selection.find(store)
+    statuses = {each.name: "not_found" for each in found}
+    tally, act = StatusTally(), action.foresee if dry_run else action.apply
+    with keep_tally(tally):
+        for queue in dict.fromkeys(each.queue for each in found if each.queue is not None):
+            own = [(each.name, each.item) for each in found if each.queue == queue and each.item is not None]
+            for part in batches(own):
+                step = await act(store, queue, [item for _, item in part])
+                statuses.update(zip((name for name, _ in part), step, strict=True))
+                tally.add(step)
+    return found, statuses
+
+
+async def act_on_matches(
+    store: Store, action: BulkAction[T], selection: Selection[T], *, dry_run: bool, advance: Advance
+) -> StatusTally:
+    """Act on the items that match the filter."""
+    tally, act = StatusTally(), action.foresee if dry_run else action.apply
+    with keep_tally(tally):
+        async for step in selection.steps(store, tally):
+            if step.items:
+                tally.add(await act(store, step.queue, step.items))
+            advance(step.looked)
+    return tally
+
+
+def _run_named(output: Output, action: BulkAction[T], selection: Selection[T], *, dry_run: bool) -> int:
+    async def use(store: Store) -> tuple[Sequence[NamedItem[T]], dict[str, str]]:
+        return await act_on_named(store, action, selection, dry_run=dry_run)
+
+    found, statuses = with_store(selection.url, use)
+    answers = selection.answers(found, statuses)
+    tally = StatusTally()
+    tally.add(statuses[each.name] for each in found)
+    plural = f"{action.noun.replace(' ', '_')}s"
+    output.document(_document(action, tally, dry_run=dry_run) | {plural: answers})
+    columns, rows = selection.table(answers, action.dry_label if dry_run else None)
+    output.table(columns, rows, empty="")
+    for status, hint in action.hints.items():
+        if tally.statuses[status]:
+            output.hint(hint)
+    return OK if tally.statuses.keys() <= action.succeeded else NO
+
+
+def _run_filtered(output: Output, action: BulkAction[T], selection: Selection[T], *, dry_run: bool) -> StatusTally:
+    async def use(store: Store) -> StatusTally:
+        with output.progress(f"{action.noun}s to {action.verb}") as advance:
+            return await act_on_matches(store, action, selection, dry_run=dry_run, advance=advance)
+
+    return with_store(selection.url, use)
+
+
+def _document(action: BulkAction[Any], tally: StatusTally, *, dry_run: bool) -> dict[str, object]:
+    counts: dict[str, object] = {"matched": tally.matched, "statuses": dict(tally.statuses)}
+    if action.reports_looked:
+        counts |= {"looked": tally.looked, "stopped_early": tally.stopped_early}
+    return {"action": action.verb, "dry_run": dry_run, **counts}
+
+
+def status_text(status: str) -> str:
+    """A status for people."""
     return status.replace("_", " ")
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items in parts that one call takes."""
+    """The items in parts of one call each."""
     return (items[start : start + BATCH_MAX] for start in range(0, len(items), BATCH_MAX))
 
 
 @contextmanager
-def telling(tally: StepTally) -> Iterator[None]:
-    """Within this block, a store that goes away does not hide what earlier steps have done already."""
+def keep_tally(tally: StatusTally) -> Iterator[None]:
+    """Add what was done to the error of a store that goes away within this block."""
     try:
         yield
     except (StoreUnavailable, OutcomeUnknown) as error:
         if not tally.statuses:
             raise
-        raise OutcomeUnknown(f"{tally.text('')}, and then: {str(error).rstrip('.')}; ask again for the rest") from error
+        text = f"{tally.text()}, and then: {str(error).rstrip('.')}; run it again for the rest"
+        raise OutcomeUnknown(text) from error

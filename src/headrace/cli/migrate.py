@@ -8,7 +8,7 @@ import typer
 from headrace.cli.exit_codes import NO, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
-from headrace.cli.store_access import lasting
+from headrace.cli.store_access import resolve_url
 from headrace.model.integrity import Schema
 
 Check = Annotated[bool, typer.Option("--check", help="Only say what would be done; exit 1 when there is something.")]
@@ -23,7 +23,7 @@ def command(url: Url = None, check: Check = False, json: Json = False) -> int:
     from headrace.model.redact import redact_url
     from headrace.stores.open import migrate, schema_of
 
-    output, found = Output(json=json), lasting(url)
+    output, found = Output(json=json), resolve_url(url)
     if check:
         schema = asyncio.run(schema_of(found))
         output.document({"found": schema.found, "known": schema.known, "pending": schema.pending} | _library(schema))

@@ -1,17 +1,20 @@
-"""Options that many commands share, each written once."""
+"""Options that many commands share, and groups of commands."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.app.discovery import project_table
-from headrace.cli.store_access import APP_VARIABLE, lasting
+from headrace.cli.store_access import APP_VARIABLE, resolve_url
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from headrace.app.app import App
 
+TENANT = DEFAULT_TENANT
+QUEUE = DEFAULT_QUEUE
 
 Url = Annotated[
     str | None,
@@ -20,24 +23,19 @@ Url = Annotated[
         envvar="HEADRACE_URL",
         show_envvar=False,
         show_default=False,  # it may hold a password
-        help="Where the jobs are: sqlite:///headrace.db (the default), redis://…, postgres://… [env: HEADRACE_URL]",
+        help="Store to use: sqlite:///headrace.db (the default), redis://…, postgres://… [env: HEADRACE_URL]",
     ),
 ]
-Tenant = Annotated[str, typer.Option("--tenant", envvar="HEADRACE_TENANT", help="Whose queues.")]
-QueueName = Annotated[str, typer.Option("--queue", "-q", envvar="HEADRACE_QUEUE", help="Which queue.")]
+Tenant = Annotated[str, typer.Option("--tenant", envvar="HEADRACE_TENANT", help="Tenant to use.")]
 AnyQueue = Annotated[
     str | None,
-    typer.Option("--queue", "-q", envvar="HEADRACE_QUEUE", help="Which queue; all of the tenant when not given."),
+    typer.Option("--queue", "-q", envvar="HEADRACE_QUEUE", help="Queue to use; all queues of the tenant by default."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most.")]
-
-TENANT = DEFAULT_TENANT
-QUEUE = DEFAULT_QUEUE
-
-
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done without doing it.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show at most.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", help="Continue where the previous page ended.")]
 AppName = Annotated[
     str | None,
     typer.Option(
@@ -49,9 +47,17 @@ AppName = Annotated[
 ]
 
 
+def command_group(**functions: Callable[..., Any]) -> typer.Typer:
+    """A group of commands, each under its name."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    for name, function in functions.items():
+        group.command(name)(function)
+    return group
+
+
 def is_typed(context: typer.Context, option: str) -> bool:
-    """Whether an option was typed. What an app says of itself beats the environment and the project's table, which are
-    for commands without an app; what a person types beats all."""
+    """Whether an option was typed. The app's own settings win over the environment and the project's table, which are
+    for commands without an app; a typed option wins over all."""
     source = context.get_parameter_source(option)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -70,19 +76,19 @@ def is_general(context: typer.Context, option: str) -> bool:
 
 
 def worker_tenant(context: typer.Context, queues: list[str] | None, tenant: str | None) -> str | None:
-    """The tenant that a worker is told. One that the project's table holds for all commands is for queues that are
-    named: an app knows whose its own are, and `enqueue` sends them there."""
+    """The tenant of a worker. A tenant for all commands in the project's table applies to named queues only: an app
+    knows the tenant of its own queues, and `enqueue` sends jobs there."""
     return None if not queues and is_general(context, "tenant") else tenant
 
 
-def placed(app: "App", context: typer.Context, url: str | None) -> "App":
-    """The app at the store that holds: the one that was typed, else its own, else that of environment and table."""
-    app.use_url(lasting(url if is_typed(context, "url") or app.url is None else app.url))
+def place_app(app: "App", context: typer.Context, url: str | None) -> "App":
+    """The app on its store: the typed one, else its own, else that of environment and table."""
+    app.use_url(resolve_url(url if is_typed(context, "url") or app.url is None else app.url))
     return app
 
 
-def found_app(name: str, context: typer.Context, url: str | None) -> "App":
-    """The app of that name, at the store that holds; raises `BadConfig` when there is none."""
+def load_placed_app(name: str, context: typer.Context, url: str | None) -> "App":
+    """The app of that name on its store; raises `BadConfig` if there is none."""
     from headrace.app.discovery import load_app
 
-    return placed(load_app(name), context, url)
+    return place_app(load_app(name), context, url)

@@ -1,4 +1,4 @@
-"""Reads the payload of a job as people type it: JSON, `name=value` pairs, a file, or what is piped in."""
+"""Reads payloads, durations and settings as people type them."""
 
 import inspect
 import re
@@ -12,7 +12,7 @@ import msgspec
 from headrace.client.codec import RAW
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import PAYLOAD_BYTES_MAX
-from headrace.model.times import Duration, duration_ms, duration_text, instant_text, read_instant_ms
+from headrace.model.times import Duration, duration_ms
 from headrace.model.validate import bounded_repr, check_path, cut, nearest, shown_path
 
 if TYPE_CHECKING:
@@ -22,51 +22,53 @@ if TYPE_CHECKING:
 STDIN = "-"
 _PAIR = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)
 Typed = bytes | dict[str, str]
-"""A text that holds the whole payload, or arguments by name."""
+"""A text with the whole payload, or arguments by name."""
 
 
 def typed_payload(words: Sequence[str], file: Path | None, what: str = "payload") -> Typed:
-    """What was typed, piped or put into a file; no arguments when it was nothing. A refusal calls it `what`."""
+    """The payload that was typed, piped or put into a file; no arguments without one. A refusal calls it `what`."""
     if file is not None:
         if words:
-            raise BadConfig(f"{_a(what)} is given once; found --payload-file and {bounded_repr(words[0])}")
+            raise BadConfig(
+                f"{_with_article(what)} can be given once; found --payload-file and {bounded_repr(words[0])}"
+            )
         return _read(str(file), what)
     if list(words) == [STDIN]:
         return _read(STDIN, what)
     pairs = [_PAIR.fullmatch(word) for word in words]
     if len(words) == 1 and pairs[0] is None:
-        return words[0].encode("utf-8", "surrogateescape")  # what is no text is no JSON either
-    found: dict[str, str] = {}
+        return words[0].encode("utf-8", "surrogateescape")  # the surrogates are refused as JSON
+    arguments: dict[str, str] = {}
     for word, pair in zip(words, pairs, strict=True):
         if pair is None:
             raise BadConfig(
-                f"{_a(what)} is JSON in one word ('{{\"user_id\": 42}}') or pairs (user_id=42); found"
+                f"{_with_article(what)} is JSON in one word ('{{\"user_id\": 42}}') or pairs (user_id=42); found"
                 f" {bounded_repr(word)} among several words"
             )
-        if pair[1] in found:
+        if pair[1] in arguments:
             raise BadConfig(f"the {what} names {bounded_repr(pair[1])} twice; give it once")
-        found[pair[1]] = pair[2]
-    return found
+        arguments[pair[1]] = pair[2]
+    return arguments
 
 
 def value_of(typed: Typed, function: "JobFunction[..., Any] | None" = None, what: str = "payload") -> Any:
-    """The payload as a value; None when nothing was typed. In pairs, what is JSON is taken so (42, true, null, [1, 2]),
-    the rest is text; what the function wants as text is text in any case."""
+    """The payload as a value; None if nothing was typed. In pairs, a valid JSON value is taken as such (42, true, null,
+    [1, 2]) and everything else as text; a parameter annotated as str is always text."""
     if isinstance(typed, bytes):
         is_raw = function is not None and function.handler.codec is RAW
         return typed if is_raw else _json(typed, what)
     if not typed:
         return None
-    texts = _texts(function)
+    texts = _text_parameters(function)
     return {name: text if name in texts else _json_or_text(text) for name, text in typed.items()}
 
 
-def _texts(function: "JobFunction[..., Any] | None") -> set[str]:
+def _text_parameters(function: "JobFunction[..., Any] | None") -> set[str]:
     if function is None:
         return set()
     try:
         signature = inspect.signature(function.handler.function, eval_str=True)
-    except NameError:  # the app itself could read its annotations, in whatever way
+    except NameError:  # the app resolves its annotations in its own way
         return set()
     return {name for name, each in signature.parameters.items() if each.annotation is str}
 
@@ -84,12 +86,12 @@ def _json(text: bytes, what: str) -> Any:
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise Refused(
             f"bad_{what}",
-            f"the {what} {cut(repr(text.decode('utf-8', 'replace')))} is no JSON ({error}); write JSON"
+            f"the {what} {cut(repr(text.decode('utf-8', 'replace')))} is not valid JSON ({error}); write JSON"
             " ('{\"user_id\": 42}', '\"a text\"') or pairs (user_id=42)",
         ) from error
 
 
-def _a(what: str) -> str:
+def _with_article(what: str) -> str:
     return f"an {what}" if what[0] in "aeiou" else f"a {what}"
 
 
@@ -107,13 +109,13 @@ def _read(name: str, what: str) -> bytes:
         raise Refused(
             f"{what}_too_large",
             f"the {what} in {shown_path(name)} has more than {PAYLOAD_BYTES_MAX:,} bytes; store it elsewhere and send"
-            " where it is",
+            " its location",
         )
     return found
 
 
-def written(text: str) -> Duration:
-    """A duration as it was typed: with its unit, or a bare number of seconds as everywhere else."""
+def typed_duration(text: str) -> Duration:
+    """A duration as typed: with its unit, or a bare number of seconds."""
     try:
         return float(text)
     except ValueError:
@@ -121,12 +123,12 @@ def written(text: str) -> Duration:
 
 
 def pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """`NAME=VALUE` as a mapping; refuses what is no pair, and a name that comes twice."""
+    """`NAME=VALUE` texts as a mapping; refuses other texts, and a name that is given twice."""
     found: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name.strip():
-            raise BadConfig(f"{option} wants NAME=VALUE; found {bounded_repr(text)}")
+            raise BadConfig(f"{option} must be NAME=VALUE; found {bounded_repr(text)}")
         if name in found:
             raise BadConfig(f"{option} names {bounded_repr(name)} twice; give it once")
         found[name] = value
@@ -139,7 +141,7 @@ _NO = ("false", "no", "off", "0")
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 Known = Mapping[str, bool | int]
-"""The settings that something has, each with a value of its type."""
+"""The settings of a queue or feed, each with a value of its type."""
 
 
 def value_text(field: str, value: bool | int) -> str:
@@ -149,31 +151,31 @@ def value_text(field: str, value: bool | int) -> str:
     return _exact_text(value) if _is_duration(field) else str(value)
 
 
-def read_settings(whose: str, known: Known, written: Sequence[str]) -> dict[str, bool | int]:
-    """The changes that `key=value` texts ask for; refuses unknown keys, and a key that is there twice.
+def read_settings(owners: str, known: Known, texts: Sequence[str]) -> dict[str, bool | int]:
+    """The settings of `key=value` texts; refuses unknown keys, and a key that is given twice.
 
-    `whose` settings they are ("queues") is told in a refusal.
+    A refusal names their `owners` ("queues").
     """
     shorter = {_short(field): field for field in known if _short(field) != field}
     found: dict[str, bool | int] = {}
-    for each in written:
+    for each in texts:
         key, equals, text = each.partition("=")
         if not equals:
             raise Refused(
-                "bad_config", f"a change is written key=value, as in {_example(known)}; found {bounded_repr(each)}"
+                "bad_config", f"a setting must be key=value, as in {_example(known)}; found {bounded_repr(each)}"
             )
         key = key.strip().replace("-", "_")
         field = shorter.get(key, key)
         if field not in known:
-            raise _unknown(whose, [*known], [*shorter], key)
+            raise _unknown(owners, [*known], [*shorter], key)
         if field in found:
-            raise Refused("bad_config", f"{field} is there twice; say it once")
-        found[field] = _setting(field, key, text.strip(), is_truth=isinstance(known[field], bool))
+            raise Refused("bad_config", f"{field} is given twice; give it once")
+        found[field] = _setting(field, key, text.strip(), is_boolean=isinstance(known[field], bool))
     return found
 
 
-def _setting(field: str, key: str, text: str, *, is_truth: bool) -> bool | int:
-    if is_truth:
+def _setting(field: str, key: str, text: str, *, is_boolean: bool) -> bool | int:
+    if is_boolean:
         if text.lower() not in _YES + _NO:
             raise Refused("bad_config", f"{field} must be true or false; found {bounded_repr(text)}")
         return text.lower() in _YES
@@ -182,11 +184,11 @@ def _setting(field: str, key: str, text: str, *, is_truth: bool) -> bool | int:
         if not is_number:
             raise Refused("bad_config", f"{field} must be a whole number; found {bounded_repr(text)}")
         return int(text)
-    if is_number and (key == field or int(text) == 0):  # `timeout_ms=30000` says its unit, and nothing is nothing
+    if is_number and (key == field or int(text) == 0):  # `timeout_ms=30000` has its unit, and zero needs none
         return int(text)
     if is_number:
         hint = f"write {key}={text}s, or {field}={text} for milliseconds"
-        raise Refused("bad_config", f"{key}={text} does not say its unit; {hint}")
+        raise Refused("bad_config", f"{key}={text} has no unit; {hint}")
     return duration_ms(field, text)
 
 
@@ -195,7 +197,7 @@ def _example(known: Known) -> str:
 
 
 def _exact_text(ms: int) -> str:
-    """A duration in the largest unit that tells it whole: two that differ never look alike."""
+    """A duration in the largest unit that is exact: two different ones never look alike."""
     for unit, unit_ms in _UNITS_MS:
         if ms and ms % unit_ms == 0:
             return f"{ms // unit_ms}{unit}"
@@ -203,7 +205,7 @@ def _exact_text(ms: int) -> str:
 
 
 def _short(field: str) -> str:
-    """The name without its unit, for values that say theirs: `backoff_ms_max` is `backoff_max`."""
+    """The name without its unit, for values with a unit: `backoff_ms_max` is `backoff_max`."""
     return field.replace("_ms", "")
 
 
@@ -211,39 +213,7 @@ def _is_duration(field: str) -> bool:
     return "_ms" in field
 
 
-def _unknown(whose: str, known: list[str], shorter: list[str], key: str) -> Refused:
+def _unknown(owners: str, known: list[str], shorter: list[str], key: str) -> Refused:
     near = nearest(key, [*known, *shorter])
     hint = f"did you mean {near!r}?" if near else f"known settings: {', '.join(known)}"
-    return Refused("bad_config", f"{whose} have no setting {bounded_repr(key)}; {hint}")
-
-
-def past_ms(what: str, text: str, now_ms: int) -> int:
-    """The instant that a person means: how long ago ("2h"), or when (ISO 8601 with its zone, or milliseconds)."""
-    if text.isascii() and text.isdigit():
-        return read_instant_ms(what, text)
-    try:
-        return now_ms - duration_ms(what, text)
-    except Refused:
-        pass
-    try:
-        return read_instant_ms(what, text)
-    except Refused:
-        raise Refused(
-            "bad_" + what,
-            f"{what} {bounded_repr(text)} is no time; say how long ago ('30s', '2h', '7d'), or when, as in"
-            " 2030-01-31T12:00:00Z",
-        ) from None
-
-
-def ago(at_ms: int, now_ms: int) -> str:
-    """How long ago, for people."""
-    return f"{duration_text(max(now_ms - at_ms, 0))} ago"
-
-
-def instants(**named_ms: int | None) -> dict[str, object]:
-    """Instants for programs, each as text and in milliseconds: `died_at_ms=…` gives `died_at` and `died_at_ms`."""
-    found: dict[str, object] = {}
-    for name, at_ms in named_ms.items():
-        found[name.removesuffix("_ms")] = None if at_ms is None else instant_text(at_ms)
-        found[name] = at_ms
-    return found
+    return Refused("bad_config", f"{owners} have no setting {bounded_repr(key)}; {hint}")

@@ -1,4 +1,4 @@
-"""Sends one job for the command line, says who may run it, and waits for its result if asked to."""
+"""Sends one job for the command line, looks for its workers, and waits for its result."""
 
 import asyncio
 import shlex
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 OPTIONS = tuple(OptionFields.__annotations__)
 
 
-class Making:
-    """Makes jobs of a kind, a payload and options. With `is_checked` the app knows its kinds: the function's queue and
-    options are the defaults, and the payload must fit its arguments."""
+class JobFactory:
+    """Makes jobs of a kind, a payload and options. With `is_checked` the kind must be one of the app: the function's
+    queue and options are the defaults, and the payload must fit its arguments."""
 
     def __init__(self, app: "App", options: OptionFields, *, is_checked: bool) -> None:
         self.app = app
@@ -49,25 +49,25 @@ class Making:
         self._options = options
 
     def function(self, kind: str) -> "JobFunction[..., Any] | None":
-        """The function that does such jobs; raises `Refused` for a kind that the app does not have."""
+        """The function of a kind; raises `Refused` for a kind that the app does not have."""
         if not self.is_checked:
             return None
-        found = self.app.registry.find(kind)
-        if found is None:
-            raise Refused("bad_kind", f"{self.app.handlers.describe_unknown(kind)}; --no-app sends it all the same")
-        return found
+        function = self.app.registry.find(kind)
+        if function is None:
+            raise Refused("bad_kind", f"{self.app.handlers.describe_unknown(kind)}; --no-app sends it without a check")
+        return function
 
     def job(self, kind: str, payload: Any, own: OptionFields | None = None) -> Job:
-        """A job, ready to be sent; `own` options come before those of all jobs."""
+        """A job, ready to be sent; its `own` options win over those of all jobs."""
         function = self.function(kind)
         if function is None:
             options = Options(**(own or {})).over(Options(**self._options))
             return self.app.maker.job_of(kind, self.app.maker.codec.encode(payload), options)
         sender = function.options(**self._options).options(**(own or {}))
-        return _called(sender.job, function, payload)
+        return _call(sender.job, function, payload)
 
 
-def _called(make: Callable[..., Job], function: "JobFunction[..., Any]", payload: Any) -> Job:
+def _call(make: Callable[..., Job], function: "JobFunction[..., Any]", payload: Any) -> Job:
     arguments = function.handler.arguments
     try:
         match arguments.style:
@@ -77,19 +77,19 @@ def _called(make: Callable[..., Job], function: "JobFunction[..., Any]", payload
                 return make(*(payload or ()))
             case "named" if payload is None or isinstance(payload, Mapping):
                 return make(**(payload or {}))
-    except TypeError as error:  # a name that Python itself stumbles over, such as self
-        raise Refused("bad_arguments", f"{arguments} cannot be called with {bounded_repr(payload)}: {error}") from error
+    except TypeError as error:  # a name that Python cannot pass on, such as self
+        raise Refused("bad_arguments", f"wrong arguments for {arguments}: {bounded_repr(payload)} ({error})") from error
     wanted = "an array of arguments" if arguments.style == "listed" else "an object of arguments by name"
     raise Refused("bad_arguments", f"the payload for {arguments} must be {wanted}; found {bounded_repr(payload)}")
 
 
-def option_fields(given: Mapping[str, Any]) -> OptionFields:
-    """Those that were given."""
-    return cast("OptionFields", {name: value for name, value in given.items() if value is not None})
+def option_fields(options: Mapping[str, Any]) -> OptionFields:
+    """The options that are set."""
+    return cast("OptionFields", {name: value for name, value in options.items() if value is not None})
 
 
 class SendAnswer(Struct, omit_defaults=True):
-    """What became of a job that was sent."""
+    """The outcome of sending a job."""
 
     id: str
     kind: str
@@ -98,14 +98,14 @@ class SendAnswer(Struct, omit_defaults=True):
     status: str
     error: str | None = None
     outcome: str | None = None
-    """Of the wait for its result: done, dead, cancelled, or open when it has not ended in time."""
+    """Of the wait for its result: done, dead, cancelled, or open if it has not ended in time."""
     result: Any = None
     paused: bool = False
-    """Whether its queue is paused: the job waits until that is over."""
+    """Whether its queue is paused: the job waits until the queue is resumed."""
 
     @property
     def ok(self) -> bool:
-        """Whether the store has the job and, if it was waited for, it is done."""
+        """Whether the store has the job and, after a wait, the job is done."""
         return self.status not in REFUSALS and self.outcome in (None, "done")
 
     @property
@@ -114,24 +114,24 @@ class SendAnswer(Struct, omit_defaults=True):
         return f"queue {self.queue!r}" + ("" if self.tenant == "default" else f" of tenant {self.tenant!r}")
 
     @property
-    def told(self) -> str:
-        """What the store did, as a sentence."""
+    def text(self) -> str:
+        """The store's answer as a sentence."""
         queue = self.place
         match self.status:
             case "created":
                 return f"job {self.id} was created on {queue}"
             case "updated":
-                return f"job {self.id} waits already on {queue} and was updated"
+                return f"job {self.id} was already waiting on {queue} and was updated"
             case "blocked":
-                return f"job {self.id} is running; this one waits behind it on {queue}"
+                return f"job {self.id} is running on {queue}; this one waits behind it"
             case "duplicate":
-                return f"job {self.id} on {queue} was sent before under this key; nothing was changed"
+                return f"job {self.id} on {queue} was sent before with this key; nothing was changed"
             case _:
                 return f"{self.status}: {self.error}"
 
 
 async def send(client: "Client", job: "Job", codec: "Codec") -> "tuple[SendAnswer, Handle[Any] | None]":
-    """Send a job; a refusal that depends on what the store holds is an answer like others."""
+    """Send a job; a refusal that depends on the contents of the store is an answer."""
     answer = SendAnswer(job.id, job.kind, job.queue.tenant, job.queue.full_name, "")
     try:
         handle = await client.send(job, codec=codec)
@@ -145,7 +145,7 @@ async def send(client: "Client", job: "Job", codec: "Codec") -> "tuple[SendAnswe
 
 
 async def paused_among(store: "Store", queues: "Iterable[Queue]") -> "list[Queue]":
-    """Those of the queues that are paused; none where the store is away: the jobs were sent all the same."""
+    """The paused ones of these queues; none if the store is away: the jobs were sent in any case."""
     try:
         return [queue for queue in queues if (await store.queues.configuration(queue)).paused]
     except (StoreUnavailable, OutcomeUnknown):
@@ -153,16 +153,16 @@ async def paused_among(store: "Store", queues: "Iterable[Queue]") -> "list[Queue
 
 
 def paused_text(queue: "Queue") -> str:
-    """What is said of jobs that were sent to a paused queue, with what to do."""
+    """A hint for jobs that were sent to a paused queue."""
     words = ["headrace", "queues", "resume", queue.full_name, *_tenant_words(queue.tenant)]
     return f"queue {queue.full_name!r} is paused; nothing on it runs until: {shlex.join(words)}"
 
 
-def broken_off_text(id: str, queue: str | None, tenant: str, url: str | None) -> str:
-    """What is said when somebody has stopped waiting for a job; `url` where it has to be typed."""
+def interrupted_text(id: str, queue: str | None, tenant: str, url: str | None) -> str:
+    """A hint after Ctrl-C in a wait; `url` is given if it has to be typed."""
     words = ["headrace", "jobs", "show", id, *(["--queue", queue] if queue else []), *_tenant_words(tenant)]
     command = shlex.join([*words, *(["--url", url] if url else [])])
-    return f"nobody waits for job {id} any longer, but it goes on; look at it with: {command}"
+    return f"stopped waiting for job {id}, which continues; see it with: {command}"
 
 
 def _tenant_words(tenant: str) -> list[str]:
@@ -170,7 +170,7 @@ def _tenant_words(tenant: str) -> list[str]:
 
 
 async def is_worked_on(client: "Client", queue: "Queue") -> bool:
-    """Whether a worker has asked for jobs of the queue lately, by the store's clock; looks twice, see the limit."""
+    """Whether a worker has lately asked for jobs of the queue, by the store's clock; looks twice, see the limit."""
     for pause_ms in (WORKER_SECOND_LOOK_MS, 0):
         now_ms = await client.store.now_ms()
         if any(now_ms - each.seen_at_ms <= WORKER_LATELY_MS for each in await client.store.reads.workers(queue)):
@@ -179,14 +179,14 @@ async def is_worked_on(client: "Client", queue: "Queue") -> bool:
     return False
 
 
-def worker_command(making: Making, queue: "Queue", app: str | None, url: str | None) -> str | None:
-    """What to type for a worker that claims from the queue; None where no option would make one.
+def worker_command(factory: JobFactory, queue: "Queue", app: str | None, url: str | None) -> str | None:
+    """The command of a worker that claims from the queue; None if no option would make one.
 
-    `app` and `url` are what has to be typed. A worker without further options claims from the queues of its app, with
-    `--tenant` from those of another tenant.
+    `app` and `url` are given if they have to be typed. A worker without further options claims from the queues of its
+    app, with `--tenant` from those of another tenant.
     """
-    homes = making.app.handlers.queues if making.is_checked else []
-    own_tenant = making.app.maker.tenant if making.is_checked else DEFAULT_TENANT
+    homes = factory.app.handlers.queues if factory.is_checked else []
+    own_tenant = factory.app.maker.tenant if factory.is_checked else DEFAULT_TENANT
     shards = {home.name: home.shards for home in homes}
     words = ["headrace", "worker", *([app] if app else []), *(["--url", url] if url else [])]
     if queue in homes:
@@ -201,7 +201,7 @@ def worker_command(making: Making, queue: "Queue", app: str | None, url: str | N
 
 
 async def await_result(answer: SendAnswer, handle: "Handle[Any]", wait: "Duration") -> None:
-    """Wait for the result and write it into the answer; whatever goes wrong now, the job itself was sent."""
+    """Wait for the result and write it into the answer; an error of the wait does not undo the job."""
     try:
         result = await handle.result(timeout=wait)
         answer.result = result.decode("utf-8", "replace") if isinstance(result, bytes) else result

@@ -18,30 +18,30 @@ APP_VARIABLE = "HEADRACE_APP"
 
 
 def with_store(url: str | None, use: Callable[[Store], Awaitable[T]], *, new: bool = False) -> T:
-    """What `use` returns for the store at `url`, or at the default when there is none.
+    """The result of `use` for the store at `url`, or at the default one for None.
 
-    A command that only looks leaves no empty file behind: it is refused where there is no file yet, unless `new`.
+    A command that only reads leaves no empty file behind: it refuses a missing file, unless `new`.
     """
-    found = lasting(url)
+    resolved = resolve_url(url)
     if not new:
-        _check_file(found)
-    return asyncio.run(_using(found, use))
+        _check_file(resolved)
+    return asyncio.run(_use(resolved, use))
 
 
-def lasting(url: str | None) -> str:
-    """The URL that holds: the one that is given, else that of the project's app, else the default. Refuses a store that
-    would end with the command."""
-    found = url_of(url if url is not None else _of_the_app())
-    if is_memory(found):
+def resolve_url(url: str | None) -> str:
+    """The URL itself, else that of the project's app, else the default. Refuses a store in memory, which would end with
+    the command."""
+    resolved = url_of(url if url is not None else _url_of_app())
+    if is_memory(resolved):
         raise BadConfig(
-            "a store in memory is seen by no other process and ends with the command; name another with --url or"
+            "no other process sees a store in memory, and it ends with the command; name another with --url or"
             " HEADRACE_URL, such as sqlite:///headrace.db"
         )
-    return found
+    return resolved
 
 
-def _of_the_app() -> str | None:
-    """Where the project's app keeps its jobs, if there is such an app and it says so itself."""
+def _url_of_app() -> str | None:
+    """The URL of the project's app, if the project names an app and the app has a URL."""
     name = os.environ.get(APP_VARIABLE) or project_table(Path.cwd()).get("app")
     if not isinstance(name, str) or VARIABLE in os.environ:
         return None
@@ -61,7 +61,7 @@ def _check_file(url: str) -> None:
         )
 
 
-async def _using(url: str, use: Callable[[Store], Awaitable[T]]) -> T:
+async def _use(url: str, use: Callable[[Store], Awaitable[T]]) -> T:
     store = await open_store(url)
     try:
         return await use(store)

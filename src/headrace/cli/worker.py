@@ -10,8 +10,8 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from headrace.cli.options import AppName, Url, found_app, placed, worker_tenant
-from headrace.cli.parse import written
+from headrace.cli.options import AppName, Url, load_placed_app, place_app, worker_tenant
+from headrace.cli.parse import typed_duration
 from headrace.model.errors import BadConfig
 from headrace.model.limits import PROCESSES_MAX
 from headrace.model.validate import bounded_repr
@@ -137,17 +137,17 @@ def command(
         "capacity": capacity,
         "threads": threads,
         "pool_size": pool_size,
-        "lease": written(lease),
-        "heartbeat": None if heartbeat is None else written(heartbeat),
-        "grace": written(grace),
-        "poll": written(poll),
-        "repair": written(repair),
+        "lease": typed_duration(lease),
+        "heartbeat": None if heartbeat is None else typed_duration(heartbeat),
+        "grace": typed_duration(grace),
+        "poll": typed_duration(poll),
+        "repair": typed_duration(repair),
         "jobs_per_pool_process": jobs_per_pool_process,
     }
     if name is not None:
         config["name"] = name
     if queues:
-        config["queues"] = wishes(queues)
+        config["queues"] = queue_selection(queues)
     config["tenant"] = worker_tenant(context, queues, tenant)
     from headrace.worker.logging import default_format
 
@@ -163,7 +163,7 @@ def command(
     asyncio.run(running)
 
 
-def wishes(texts: list[str]) -> "QueueSelection":
+def queue_selection(texts: list[str]) -> "QueueSelection":
     """Names in their order; with a weight behind one of them, shares for all."""
     shares: dict[QueueRef, int] = {}
     for text in texts:
@@ -176,11 +176,11 @@ def wishes(texts: list[str]) -> "QueueSelection":
 
 def _app(context: typer.Context, name: str | None, url: str | None, registered: list[str]) -> "App":
     if name is not None:
-        found = found_app(name, context, url)
+        found = load_placed_app(name, context, url)
     elif registered:
         from headrace.app.app import App
 
-        found = placed(App(), context, url)
+        found = place_app(App(), context, url)
     else:
         raise BadConfig(
             "a worker needs an app; name it as in: headrace worker app:app, or in the [tool.headrace] table of"

@@ -291,10 +291,10 @@ LOOKS_AT_ONCE: Final = 50
 SEARCH_SCAN_MAX: Final = 10_000
 """Records that a search on the command line reads by default: some seconds on the slowest store."""
 
-JOURNEY_SCAN_MAX: Final = 200_000
+TIMELINE_SCAN_MAX: Final = 200_000
 """Events of the journal that are read for the history of one job by default: a second or two."""
 
-JOURNEY_WINDOW_EVENTS: Final = 5_000
+TIMELINE_WINDOW_EVENTS: Final = 5_000
 """Events in one page of a journal that is read backwards: about a megabyte."""
 
 WORKER_LATELY_MS: Final = 60_000

@@ -76,6 +76,24 @@ def read_instant_ms(what: str, text: str) -> int:
         ) from None
 
 
+def read_past_ms(what: str, text: str, now_ms: int) -> int:
+    """An instant of the past as people write it: how long ago ("2h"), ISO 8601 with a zone, or milliseconds."""
+    if text.isascii() and text.isdigit():
+        return read_instant_ms(what, text)
+    try:
+        return now_ms - duration_ms(what, text)
+    except Refused:
+        pass
+    try:
+        return read_instant_ms(what, text)
+    except Refused:
+        raise Refused(
+            "bad_" + what,
+            f"{what} {bounded_repr(text)} is not a valid time; use 30s, 2h or 7d for how long ago, or an instant such"
+            " as 2030-01-31T12:00:00Z",
+        ) from None
+
+
 def instant_text(ms: int) -> str:
     """An instant for people and programs: ISO 8601, UTC, with milliseconds."""
     return f"{(_EPOCH + ms * _MS).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
@@ -92,6 +110,11 @@ def duration_text(ms: int) -> str:
         if whole:
             return f"{whole} {unit} {rest // _UNITS_MS[below]} {below}"
     return "0 ms"
+
+
+def ago_text(at_ms: int, now_ms: int) -> str:
+    """How long ago an instant was, for people; never negative."""
+    return f"{duration_text(max(now_ms - at_ms, 0))} ago"
 
 
 @lru_cache(maxsize=1_024)  # the same few texts come with every job

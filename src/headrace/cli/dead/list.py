@@ -1,27 +1,21 @@
 """`headrace dead list`: the dead letters of a queue or tenant, page by page."""
 
-from typing import Annotated
-
-import typer
-
-from headrace.cli.dead.group import ErrorClass, Kind, Meant, OfId, OfReason, Since, Tag, Until, commands
-from headrace.cli.job_scan import JobScan
-from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
-from headrace.cli.output import Output
-from headrace.cli.queue_lookup import queues_of
-from headrace.cli.render import DEAD_LETTER_COLUMNS, DEAD_LETTER_SPARE, dead_letter_cells, dead_letter_dict
+from headrace.cli.dead.options import ErrorClass, Kind, OfId, OfReason, Since, Tag, Until
+from headrace.cli.options import TENANT, AnyQueue, Cursor, Json, Limit, Tenant, Url
+from headrace.cli.output import Output, printable
+from headrace.cli.render import first_line
 from headrace.cli.store_access import with_store
-from headrace.model.finished import DeadLetter
-from headrace.model.job import State
-from headrace.model.names import Queue
+from headrace.inspect.dead_letters import DeadLetterPage, DeadLetterQuery, list_dead_letters
+from headrace.inspect.views import DeadLetterRow
+from headrace.model.times import ago_text
 from headrace.stores.contract.store import Store
 
-Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where the list before ended.")]
-Listed = tuple[Queue, DeadLetter]
+COLUMNS = ("key", "id", "kind", "died", "why")
+SPARE = ("kind",)
+"""Columns that a narrow terminal may go without."""
 
 
-@commands.command("list")
-def list_dead_letters(
+def list_command(
     url: Url = None,
     tenant: Tenant = TENANT,
     queue: AnyQueue = None,
@@ -36,30 +30,34 @@ def list_dead_letters(
     cursor: Cursor = None,
     json: Json = False,
 ) -> None:
-    """List dead letters by queue, the oldest first."""
+    """List dead letters by queue, the oldest first.
+
+    Example: headrace dead list --error-class TimeoutError --since 1d
+    """
     output = Output(json=json)
-    meant = Meant(id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until)
-    meant.check()
+    query = DeadLetterQuery(id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until)
 
-    async def look(store: Store) -> tuple[list[Listed], str | None, int]:
-        queues = await queues_of(store, tenant, queue)
-        now_ms = await store.now_ms()
-        walk = JobScan(store, queues, (State.DEAD,), cursor=cursor, where=meant.where(now_ms))
-        rows, following = await walk.page(limit)
-        return [(seen.queue, seen.dead_letter) for seen in rows if seen.dead_letter is not None], following, now_ms
+    async def look(store: Store) -> tuple[DeadLetterPage, int]:
+        page = await list_dead_letters(store, tenant, queue, query, cursor=cursor, limit=limit)
+        return page, await store.now_ms()
 
-    rows, following, now_ms = with_store(url, look)
-    output.document({"dead_letters": [dead_letter_dict(*row, payload=False) for row in rows], "cursor": following})
-    empty = "no dead letter matches" if meant.given else "no dead letters"
-    if len({queue for queue, _ in rows}) > 1:
-        cells = [(queue.full_name, *dead_letter_cells(dead_letter, now_ms)) for queue, dead_letter in rows]
-        output.table(("queue", *DEAD_LETTER_COLUMNS), cells, empty=empty, spare=DEAD_LETTER_SPARE)
+    page, now_ms = with_store(url, look)
+    output.document(page)
+    empty = "no dead letter matches" if query.filters else "no dead letters"
+    cells = [dead_letter_cells(row, now_ms) for row in page.dead_letters]
+    if len({row.queue for row in page.dead_letters}) > 1:
+        cells = [(row.queue, *each) for row, each in zip(page.dead_letters, cells, strict=True)]
+        output.table(("queue", *COLUMNS), cells, empty=empty, spare=SPARE)
     else:
-        output.table(
-            DEAD_LETTER_COLUMNS,
-            [dead_letter_cells(dead_letter, now_ms) for _, dead_letter in rows],
-            empty=empty,
-            spare=DEAD_LETTER_SPARE,
-        )
-    if following is not None:
-        output.hint(f"more follow: --cursor {following}")
+        output.table(COLUMNS, cells, empty=empty, spare=SPARE)
+    if page.cursor is not None:
+        output.hint(f"more follow: --cursor {page.cursor}")
+
+
+def dead_letter_cells(row: DeadLetterRow, now_ms: int) -> tuple[object, ...]:
+    """A row under COLUMNS."""
+    cause = row.reason
+    if row.error is not None:
+        message = first_line(row.error.message)
+        cause = f"{cause}: {printable(row.error.class_)}{': ' if row.error.message else ''}{message}"
+    return row.dead_letter, row.id, row.kind, ago_text(row.died_at_ms, now_ms), cause

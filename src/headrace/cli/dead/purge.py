@@ -1,30 +1,28 @@
-"""`headrace dead purge`: throws dead letters away."""
+"""`headrace dead purge`: deletes dead letters for good."""
 
 from collections.abc import Sequence
 
-from headrace.cli.dead.acting import DeadLetterAction
-from headrace.cli.dead.group import (
+from headrace.cli import bulk
+from headrace.cli.dead.options import (
+    DeadLetterSelection,
     ErrorClass,
     Everything,
     Kind,
-    Meant,
     Names,
     OfId,
     OfReason,
     Since,
     Tag,
     Until,
-    commands,
 )
-from headrace.cli.dead.running import DeadLetterChoice, run
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
-from headrace.model.finished import DeadLetterKey
+from headrace.inspect.dead_letters import DeadLetterQuery
+from headrace.model.finished import DeadLetter
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
 
-@commands.command("purge")
 def purge(
     names: Names = None,
     url: Url = None,
@@ -42,22 +40,38 @@ def purge(
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Purge dead letters: they are thrown away, and the jobs with them.
+    """Delete dead letters and their jobs for good.
 
-    By filter it asks first. Exits with 1 when a dead letter that was named is not there.
+    A filter asks for confirmation first. Exits with 1 if a named dead letter is not there.
+
+    Example: headrace dead purge --reason expired --until 7d
     """
-    choice = DeadLetterChoice(
+    selection = DeadLetterSelection(
         url=url,
         tenant=tenant,
         queue=queue,
         names=names or [],
-        meant=Meant(id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until),
+        query=DeadLetterQuery(
+            id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until
+        ),
         everything=everything,
     )
-    return run(Output(json=json), choice, DeadLetterAction("purge", "purged", _purged), dry_run=dry_run, yes=yes)
+    action = bulk.BulkAction(
+        verb="purge",
+        noun="dead letter",
+        apply=_purge,
+        foresee=_foresee,
+        dry_label="would be",
+        succeeded=frozenset(("purged",)),
+    )
+    return bulk.run(Output(json=json), action, selection, dry_run=dry_run, yes=yes)
 
 
-async def _purged(store: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:
-    count = await store.dead.purge(queue, keys)
-    # The store says how many there were and not which: those that were not there had gone since they were listed.
-    return ["purged"] * count + ["not_found"] * (len(keys) - count)
+async def _purge(store: Store, queue: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
+    count = await store.dead.purge(queue, [each.key for each in dead_letters])
+    # The store answers with a number: the rest were gone since they were listed.
+    return ["purged"] * count + ["not_found"] * (len(dead_letters) - count)
+
+
+async def _foresee(_: Store, __: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
+    return ["purged"] * len(dead_letters)

@@ -1,29 +1,28 @@
-"""`headrace dead replay`: dead letters become jobs again, at once or spread over time."""
+"""`headrace dead replay`: turns dead letters into jobs again, at once or spread over time."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from headrace.cli.dead.acting import DeadLetterAction
-from headrace.cli.dead.group import (
+from headrace.cli import bulk
+from headrace.cli.dead.options import (
+    DeadLetterSelection,
     ErrorClass,
     Everything,
     Kind,
-    Meant,
     Names,
     OfId,
     OfReason,
     Since,
     Tag,
     Until,
-    commands,
 )
-from headrace.cli.dead.running import DeadLetterChoice, run
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
+from headrace.inspect.dead_letters import DeadLetterQuery
 from headrace.model.errors import BadConfig
-from headrace.model.finished import DeadLetter, DeadLetterKey
+from headrace.model.finished import DeadLetter
 from headrace.model.job import State
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
@@ -31,19 +30,18 @@ from headrace.model.times import duration_ms, read_instant_ms
 from headrace.stores.contract.store import Store
 
 Spread = Annotated[
-    str, typer.Option("--spread", metavar="DURATION", help="Let them be due evenly over this time: 10m, 2h.")
+    str, typer.Option("--spread", metavar="DURATION", help="Spread the jobs evenly over this time: 10m, 2h.")
 ]
-Delay = Annotated[str, typer.Option("--delay", metavar="DURATION", help="Let them be due after this time: 10m, 2h.")]
+Delay = Annotated[str, typer.Option("--delay", metavar="DURATION", help="Delay the jobs by this time: 10m, 2h.")]
 RunAt = Annotated[
     str | None,
-    typer.Option("--run-at", metavar="INSTANT", help="Let them be due at this instant: 2030-01-31T12:00:00Z."),
+    typer.Option("--run-at", metavar="INSTANT", help="Run the jobs at this instant: 2030-01-31T12:00:00Z."),
 ]
 KeepCounts = Annotated[
-    bool, typer.Option("--keep-counts", help="Keep attempts, stalls and the last error instead of starting anew.")
+    bool, typer.Option("--keep-counts", help="Keep attempts, stalls and the last error instead of resetting them.")
 ]
 
 
-@commands.command("replay")
 def replay(
     names: Names = None,
     url: Url = None,
@@ -65,47 +63,66 @@ def replay(
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Replay dead letters: each becomes a waiting job again, with the id it had.
+    """Turn dead letters into waiting jobs again, with their ids.
 
-    A dead letter whose id waits or runs already is kept (id in use). By filter it asks first, and takes what was dead
-    when it began: a job that dies again meanwhile is left alone. Exits with 1 when a dead letter that was named was not
-    replayed."""
-    choice = DeadLetterChoice(
+    A dead letter whose id is waiting or active is kept (id in use). A filter asks for confirmation first, and selects
+    what was dead when the command began: a job that dies again is left alone. Exits with 1 if a named dead letter was
+    not replayed.
+
+    Example: headrace dead replay --kind send-mail --since 1d --spread 10m
+    """
+    selection = DeadLetterSelection(
         url=url,
         tenant=tenant,
         queue=queue,
         names=names or [],
-        meant=Meant(id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until),
+        query=DeadLetterQuery(
+            id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until
+        ),
         everything=everything,
     )
     spread_ms, delay_ms = duration_ms("spread", spread), duration_ms("delay", delay)
     run_at_ms = None if run_at is None else read_instant_ms("run_at", run_at)
     if run_at_ms is not None and delay_ms:
-        raise BadConfig("--delay and --run-at both say when the dead letters are due; give one of them")
+        raise BadConfig("--delay and --run-at both set the time of the jobs; give one of them")
 
-    async def apply(store: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:
+    async def apply(store: Store, queue: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
         later_ms = delay_ms if run_at_ms is None else await _until_ms(store, run_at_ms)
+        keys = [each.key for each in dead_letters]
         answers = await store.dead.replay(queue, keys, keep_counts=keep_counts, delay_ms=later_ms, spread_ms=spread_ms)
         return [answer.status for answer in answers]
 
-    return run(
-        Output(json=json), choice, DeadLetterAction("replay", "replayed", apply, _foreseen), dry_run=dry_run, yes=yes
+    action = bulk.BulkAction(
+        verb="replay",
+        noun="dead letter",
+        apply=apply,
+        foresee=_Foresight().statuses,
+        dry_label="would be",
+        succeeded=frozenset(("replayed",)),
     )
+    return bulk.run(Output(json=json), action, selection, dry_run=dry_run, yes=yes)
 
 
 async def _until_ms(store: Store, run_at_ms: int) -> int:
     later_ms = max(run_at_ms - await store.now_ms(), 0)
     if later_ms > DURATION_MS_MAX:
-        raise BadConfig("--run-at is more than a year ahead, and a replay can be for a year from now at most")
+        raise BadConfig("--run-at is more than a year ahead; a replay can be at most a year from now")
     return later_ms
 
 
-async def _foreseen(store: Store, queue: Queue, dead_letters: Sequence[DeadLetter], ids: set[str]) -> list[str]:
-    found = await store.reads.find(queue, [dead_letter.record.id for dead_letter in dead_letters])
-    live = {each.id for each in found if each is not None and each.state in (State.WAITING, State.ACTIVE)}
-    statuses = []
-    for dead_letter in dead_letters:
-        taken = dead_letter.record.id in live or dead_letter.record.id in ids
-        statuses.append("id_in_use" if taken else "replayed")
-        ids.add(dead_letter.record.id)
-    return statuses
+class _Foresight:
+    """Foresees the statuses of a replay: an id can be replayed once, and not while it is waiting or active."""
+
+    def __init__(self) -> None:
+        self._ids: set[tuple[Queue, str]] = set()
+
+    async def statuses(self, store: Store, queue: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
+        """The statuses of dead letters, after those of earlier calls."""
+        ids = [each.record.id for each in dead_letters]
+        found = await store.reads.find(queue, ids)
+        live = {each.id for each in found if each is not None and each.state in (State.WAITING, State.ACTIVE)}
+        statuses = []
+        for id in ids:
+            statuses.append("id_in_use" if id in live or (queue, id) in self._ids else "replayed")
+            self._ids.add((queue, id))
+        return statuses

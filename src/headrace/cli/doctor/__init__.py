@@ -1,4 +1,4 @@
-"""`headrace doctor`: how the store is and everything in it, what to fix, and fixing it."""
+"""`headrace doctor`: checks the store and everything in it, and repairs it on request."""
 
 from headrace.cli.doctor.command import command
 

@@ -1,10 +1,10 @@
-"""The command itself: look, repair if asked, look again, and tell."""
+"""`headrace doctor`: checks the store and every queue, and repairs them on request."""
 
 from typing import Annotated
 
 import typer
 
-from headrace.cli.doctor.checks import Versions, examined, worst
+from headrace.cli.doctor.checks import Versions, run_checks, worst
 from headrace.cli.doctor.facts import StoreFacts, gather, queues_of_all
 from headrace.cli.doctor.repair import Repairs, repair
 from headrace.cli.exit_codes import NO, OK
@@ -17,19 +17,21 @@ from headrace.stores.contract.store import Store
 COLUMNS = ("check", "", "found", "what to do")
 DRIVERS = {"redis": "hiredis", "postgres": "psycopg"}
 
-Repair = Annotated[bool, typer.Option("--repair", help="Take back leases that ran out, and mend what is amiss.")]
+Repair = Annotated[bool, typer.Option("--repair", help="Release expired leases, and repair records and counters.")]
 Full = Annotated[bool, typer.Option("--full", help="Look at every record, however many there are.")]
 
 
 def command(url: Url = None, repair: Repair = False, full: Full = False, json: Json = False) -> int:
-    """Check the store and everything in it, for all tenants, and say what to fix.
+    """Check the store and everything in it, for all tenants.
 
-    Exits with 0 when nothing is wrong, with 1 when something is to be fixed, with 3 when the store cannot be reached.
-    What is marked "look" may be meant to be so.
+    Exits with 0 if nothing is wrong, with 1 if something is to be fixed, with 3 if the store cannot be reached. A check
+    marked "look" may be on purpose.
+
+    Example: headrace doctor --full
     """
     output = Output(json=json)
-    repairs, facts = with_store(url, lambda store: _attend(store, output, repair=repair, full=full))
-    checks = examined(facts, _versions(facts.health.store))
+    repairs, facts = with_store(url, lambda store: _examine(store, output, repair=repair, full=full))
+    checks = run_checks(facts, _versions(facts.health.store))
     verdict = worst(checks)
     output.document(
         {
@@ -43,12 +45,12 @@ def command(url: Url = None, repair: Repair = False, full: Full = False, json: J
         }
     )
     if repairs is not None:
-        output.say(repairs.words)
+        output.say(repairs.text)
     output.table(COLUMNS, [(each.check, each.status, each.found, each.todo) for each in checks], empty="")
     return NO if verdict == "wrong" else OK
 
 
-async def _attend(store: Store, output: Output, *, repair: bool, full: bool) -> tuple[Repairs | None, StoreFacts]:
+async def _examine(store: Store, output: Output, *, repair: bool, full: bool) -> tuple[Repairs | None, StoreFacts]:
     repairs = await _repair(store, output) if repair else None
     return repairs, await gather(store, full=full)
 

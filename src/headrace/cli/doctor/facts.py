@@ -1,8 +1,8 @@
-"""What the doctor looks at: the store, and every queue with its shards and journal readers."""
+"""Gathers the facts that the doctor judges: of the store, and of every queue with its shards and journal readers."""
 
 from msgspec import Struct
 
-from headrace.cli.queue_lookup import look_at_each
+from headrace.inspect.lookup import look_at_each
 from headrace.model.clock import monotonic_ms
 from headrace.model.event import Consumer
 from headrace.model.integrity import CountMismatch, Findings, Problem
@@ -17,14 +17,14 @@ PINGS = 5
 
 
 class Reader(Struct, frozen=True):
-    """A consumer of one shard's journal, and how many events it has not read."""
+    """A consumer of one shard's journal, and its lag in events."""
 
     consumer: Consumer
     lag: int
 
 
 class QueueFacts(Struct, frozen=True):
-    """What is known of one queue."""
+    """The facts of one queue."""
 
     queue: Queue
     config: QueueConfig
@@ -32,7 +32,7 @@ class QueueFacts(Struct, frozen=True):
     seen_at_ms: int | None
     """When a worker was last seen on it."""
     shards: list[list[Findings]]
-    """Of each shard, the parts that were looked at. All parts tell the same of the whole shard."""
+    """Of each shard, the parts that were looked at; facts of the whole shard are the same in all of them."""
     readers: list[Reader]
 
     @property
@@ -42,7 +42,7 @@ class QueueFacts(Struct, frozen=True):
 
     @property
     def problems(self) -> list[Problem]:
-        """What is amiss, each once: a scan may show something twice."""
+        """The problems, each once: a scan may find one twice."""
         each_shard = (dict.fromkeys(each for part in parts for each in part.problems) for parts in self.shards)
         return [each for found in each_shard for each in found]
 
@@ -53,13 +53,13 @@ class QueueFacts(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What people call it: its tenant is named unless it is the default."""
+        """Its name for people: with the tenant unless that is the default."""
         queue = self.queue
         return queue.full_name if queue.tenant == DEFAULT_TENANT else f"{queue.tenant}/{queue.full_name}"
 
 
 class StoreFacts(Struct, frozen=True):
-    """What is known of a store."""
+    """The facts of a store."""
 
     health: Health
     round_trip_ms: int
@@ -69,17 +69,17 @@ class StoreFacts(Struct, frozen=True):
 
 
 async def gather(store: Store, *, full: bool) -> StoreFacts:
-    """Look at a store; with `full`, at every record of it."""
-    took: list[int] = []
+    """Gather the facts of a store; with `full`, look at every record."""
+    times_ms: list[int] = []
     for _ in range(PINGS):
         before_ms = monotonic_ms()
         await store.queues.tenants(limit=1)
-        took.append(monotonic_ms() - before_ms)
+        times_ms.append(monotonic_ms() - before_ms)
     health = await store.health()
     now_ms = await store.now_ms()
     queues = await queues_of_all(store)
     looks = look_at_each(queues, lambda queue: _look_at(store, queue, now_ms, full=full))
-    return StoreFacts(health, sorted(took)[PINGS // 2], now_ms, [facts async for _, facts in looks])
+    return StoreFacts(health, sorted(times_ms)[PINGS // 2], now_ms, [facts async for _, facts in looks])
 
 
 async def queues_of_all(store: Store) -> list[Queue]:

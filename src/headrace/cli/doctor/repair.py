@@ -1,4 +1,4 @@
-"""Repairs in bounded steps: leases and what is over by sweeping, damage by mending."""
+"""Repairs queues in bounded steps: sweeps expired leases and records, and repairs damaged records."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,35 +15,35 @@ SWEEPS_MAX = 1_000
 
 
 class Repairs(Struct, frozen=True):
-    """What was done."""
+    """What a repair has done."""
 
     leases: int
-    """That had run out, and whose jobs wait again or have died of it."""
+    """Expired leases, whose jobs wait again or are dead."""
     swept: int
-    """Finished jobs, keys, dead letters, workers and journal entries whose time was over."""
+    """Finished jobs, keys, dead letters, workers and journal entries after their retention."""
     mended: dict[str, int]
-    """Records, by flaw."""
+    """Repaired records, by flaw."""
     recounted: int
     cleared: int
     """Entries of quarantines."""
 
     @property
-    def words(self) -> str:
-        """What was done, for people."""
+    def text(self) -> str:
+        """What was done, as a sentence."""
         mended = ", ".join(f"{number:,} {flaw}" for flaw, number in self.mended.items())
         parts = [
-            (self.leases, f"took back {counted(self.leases, 'lease')}"),
-            (self.swept, f"swept {counted(self.swept, 'record')} whose time was over"),
-            (len(self.mended), f"mended {mended}"),
-            (self.recounted, f"set {counted(self.recounted, 'counter')} right"),
+            (self.leases, f"released {counted(self.leases, 'lease')}"),
+            (self.swept, f"swept {counted(self.swept, 'record')} after their retention"),
+            (len(self.mended), f"repaired {mended}"),
+            (self.recounted, f"corrected {counted(self.recounted, 'counter')}"),
             (self.cleared, f"cleared the quarantine of {counted(self.cleared, 'record')}"),
         ]
         done = [text for number, text in parts if number]
-        return f"repaired: {'; '.join(done)}" if done else "nothing had to be repaired"
+        return f"repaired: {'; '.join(done)}" if done else "nothing to repair"
 
 
 async def repair(store: Store, queues: list[Queue], advance: Callable[[int], None]) -> Repairs:
-    """Sweep and mend every queue; tells of each shard that is through."""
+    """Sweep and repair every queue; `advance` counts the shards."""
     leases = swept = recounted = cleared = 0
     mended: Counter[str] = Counter()
     for queue in queues:

@@ -1,28 +1,39 @@
-"""`headrace feeds items`, `retract` and `move`: what a feed holds, and in which order."""
+"""`headrace feeds items`, `retract` and `move`: shows, removes and sorts the items of a feed."""
 
 from typing import Annotated
 
 import typer
 
-from headrace.cli.bulk import StepTally, batches, telling, words
+from headrace.cli.bulk import StatusTally, batches, keep_tally, status_text
 from headrace.cli.exit_codes import NO, OK
-from headrace.cli.feeds.options import Name, ReadName, Tenant, feed_of, instance, writable
-from headrace.cli.feeds.position import After, Before, First, Last, chosen_place, place_text, refusal
-from headrace.cli.options import TENANT, Json, Limit, Url
+from headrace.cli.feeds.options import (
+    After,
+    Before,
+    First,
+    Last,
+    Name,
+    ReadName,
+    choose_position,
+    instance,
+    item_refusal,
+    position_text,
+    writable_feed,
+)
+from headrace.cli.options import TENANT, Cursor, Json, Limit, Tenant, Url
 from headrace.cli.output import Output, one_line
-from headrace.cli.parse import ago, instants
-from headrace.cli.render import carried
 from headrace.cli.store_access import with_store
+from headrace.inspect.feeds import feed_of
+from headrace.inspect.views import encoded_view
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Item, Move
 from headrace.model.limits import PAGE_MAX
 from headrace.model.results import Moved, Retracted
+from headrace.model.times import ago_text, instant_text
 from headrace.stores.contract.store import Store
 
-SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Only these items.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The items.")]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The item.")]
-Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where the list before ended.")]
+SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Items to show; all by default.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Items to retract.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Item to move.")]
 
 
 def items(
@@ -34,13 +45,16 @@ def items(
     cursor: Cursor = None,
     json: Json = False,
 ) -> int:
-    """Show items of a feed in their order, or those that are named. Exits with 1 when one that is named is not there.
+    """Show the items of a feed in their order, or only some.
 
-    A terminal shows as much of each item as fits into the line; --json shows all of it.
+    A terminal shows as much of an item as fits into the line; --json shows all of it. Exits with 1 if a named item is
+    not there.
+
+    Example: headrace feeds items news --limit 5
     """
     output, feed = Output(json=json), FeedName(name, tenant)
     if ids and cursor is not None:
-        raise Refused("bad_choice", "items are listed from a cursor on or named by their ids, not both; leave one out")
+        raise Refused("bad_choice", "--cursor lists items and ids name them; give one of the two")
 
     async def look(store: Store) -> tuple[list[Item], str | None, int]:
         await feed_of(store, tenant, name)
@@ -51,9 +65,12 @@ def items(
 
     rows, following, now_ms = with_store(url, look)
     missing = [id for id in dict.fromkeys(ids or []) if id not in {row.id for row in rows}]
-    found = [{"id": row.id, "item": carried(row.item), **instants(at_ms=row.at_ms)} for row in rows]
+    found = [
+        {"id": row.id, "item": encoded_view(row.item), "at": instant_text(row.at_ms), "at_ms": row.at_ms}
+        for row in rows
+    ]
     output.document({"feed": name, "tenant": tenant, "items": found, "missing": missing, "cursor": following})
-    cells = [(one_line(row.id), ago(row.at_ms, now_ms), item_text(row.item)) for row in rows]
+    cells = [(one_line(row.id), ago_text(row.at_ms, now_ms), item_text(row.item)) for row in rows]
     if cells or not missing:
         output.table(("id", "changed", "item"), cells, empty="no items" if cursor is None else "no more items")
     for id in missing:
@@ -68,7 +85,7 @@ def item_text(encoded: bytes) -> str:
     try:
         return one_line(encoded.decode())
     except UnicodeDecodeError:
-        return f"{len(encoded):,} bytes that are no text: {encoded[:64]!r}{'…' if len(encoded) > 64 else ''}"
+        return f"{len(encoded):,} bytes that are not text: {encoded[:64]!r}{'…' if len(encoded) > 64 else ''}"
 
 
 async def _named(store: Store, feed: FeedName, ids: list[str]) -> list[Item]:
@@ -90,21 +107,24 @@ async def _page(store: Store, feed: FeedName, cursor: str | None, limit: int) ->
 
 
 def retract(name: Name, ids: Ids, url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> int:
-    """Retract items: take them out of a feed. Exits with 1 when one of them is not there."""
-    output, feed, tally = Output(json=json), writable(name, tenant), StepTally()
+    """Retract items from a feed. Exits with 1 if one is not there.
 
-    async def take_out(store: Store) -> list[Retracted]:
+    Example: headrace feeds retract news launch
+    """
+    output, feed, tally = Output(json=json), writable_feed(name, tenant), StatusTally()
+
+    async def take_items(store: Store) -> list[Retracted]:
         await feed_of(store, tenant, name)
         answers: list[Retracted] = []
-        with telling(tally):
+        with keep_tally(tally):
             for part in batches([*dict.fromkeys(ids)]):
                 answers += await store.items.retract(feed, part, instance=instance())
                 tally.add(answer.status for answer in answers[-len(part) :])
         return answers
 
-    answers = with_store(url, take_out)
+    answers = with_store(url, take_items)
     output.document({"feed": name, "tenant": tenant, "statuses": dict(tally.statuses), "items": answers})
-    output.table(("id", "now"), [(one_line(answer.id), words(answer.status)) for answer in answers], empty="")
+    output.table(("id", "now"), [(one_line(answer.id), status_text(answer.status)) for answer in answers], empty="")
     return NO if tally.statuses["not_found"] else OK
 
 
@@ -119,20 +139,23 @@ def move(
     tenant: Tenant = TENANT,
     json: Json = False,
 ) -> None:
-    """Move an item of a sorted feed: --before or --after another, --first or --last."""
-    output, feed = Output(json=json), writable(name, tenant)
-    place = chosen_place(before, after, first, last)
-    if place is None:
-        raise Refused("bad_position", "nothing says where to; give --before ID, --after ID, --first or --last")
+    """Move an item of a sorted feed.
+
+    Example: headrace feeds move board b --before a
+    """
+    output, feed = Output(json=json), writable_feed(name, tenant)
+    position = choose_position(before, after, first, last)
+    if position is None:
+        raise Refused("bad_position", "the position is missing; give --before ID, --after ID, --first or --last")
 
     async def put(store: Store) -> Moved:
         await feed_of(store, tenant, name)
-        [answer] = await store.items.move(feed, [Move(id, place)], instance=instance())
+        [answer] = await store.items.move(feed, [Move(id, position)], instance=instance())
         if answer.status not in ("moved", "unchanged"):
-            raise refusal(feed, answer.status, id, place)
+            raise item_refusal(feed, answer.status, id, position)
         return answer
 
     answer = with_store(url, put)
     output.document({"feed": name, "tenant": tenant, "id": id, "status": answer.status})
-    told = "was moved" if answer.status == "moved" else "stands there already"
-    output.say(f"item {one_line(id)} {told}: {place_text(place)}")
+    outcome = "was moved" if answer.status == "moved" else "is already there"
+    output.say(f"item {one_line(id)} {outcome}: {position_text(position)}")

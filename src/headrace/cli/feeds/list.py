@@ -1,76 +1,40 @@
-"""`headrace feeds list`: the feeds of a tenant, and how each stands."""
+"""`headrace feeds list`: the feeds of a tenant with what they hold."""
 
-from msgspec import Struct
-from msgspec.structs import asdict
-
-from headrace.cli.feeds.options import Tenant
-from headrace.cli.options import TENANT, Json, Url
+from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output, counted
-from headrace.cli.parse import ago, instants
-from headrace.cli.queue_lookup import look_at_each
 from headrace.cli.store_access import with_store
-from headrace.model.results import FeedState
-from headrace.stores.catalog import all_feeds
+from headrace.inspect.feeds import FeedList, list_feeds
+from headrace.model.times import ago_text
 from headrace.stores.contract.store import Store
 
 COLUMNS = ("feed", "type", "items#", "total#", "kept changes#", "last change")
+SPARE = ("kept changes", "total", "type")
+"""Columns that a narrow terminal may go without, the least needed first."""
 
 
-class Listed(Struct, frozen=True):
-    """The feeds of a tenant, by the store's time."""
+def list_command(url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> None:
+    """List feeds with what they hold; `headrace feeds` does the same.
 
-    states: list[FeedState]
-    now_ms: int
+    The total counts all items ever published or edited. Kept changes are those that a reader can still catch up with.
 
-
-def list_feeds(url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> None:
-    """Show feeds with what they hold; `headrace feeds` does so, too.
-
-    The total counts all that was ever published or edited. What is kept of the changes is what a reader that was away
-    can still get.
+    Example: headrace feeds list --tenant acme
     """
     output = Output(json=json)
-    found = with_store(url, lambda store: _listed(store, tenant))
-    output.document({"tenant": tenant, "feeds": [feed_dict(state) for state in found.states], "more": False})
+
+    async def look(store: Store) -> tuple[FeedList, int]:
+        return await list_feeds(store, tenant), await store.now_ms()
+
+    found, now_ms = with_store(url, look)
+    output.document(found)
     output.table(
         COLUMNS,
         [
-            (
-                *(state.feed.name, state.config.type, state.items, state.total, kept_changes(state)),
-                ago(state.changed_at_ms, found.now_ms),
-            )
-            for state in found.states
+            (row.feed, row.type, row.items, row.total, row.changes, ago_text(row.changed_at_ms, now_ms))
+            for row in found.feeds
         ],
-        empty=f"tenant {tenant!r} has no feeds; make one with: headrace feeds create NAME",
-        spare=("kept changes", "total", "type"),
+        empty=f"tenant {tenant!r} has no feeds; create one with: headrace feeds create NAME",
+        spare=SPARE,
     )
-    if found.states:
-        items = sum(state.items for state in found.states)
-        output.say(f"{counted(len(found.states), 'feed')} with {counted(items, 'item')}")
-
-
-def kept_changes(state: FeedState) -> int:
-    """How many changes a reader that was away can still get."""
-    return state.cursor.seq - state.first_seq + 1
-
-
-def feed_dict(state: FeedState) -> dict[str, object]:
-    """A feed for programs."""
-    return {
-        "feed": state.feed.name,
-        "tenant": state.feed.tenant,
-        "items": state.items,
-        "total": state.total,
-        "changes": kept_changes(state),
-        "changes_bytes": state.changes_bytes,
-        "cursor": str(state.cursor),
-        **instants(created_at_ms=state.created_at_ms, changed_at_ms=state.changed_at_ms),
-        **asdict(state.config),
-    }
-
-
-async def _listed(store: Store, tenant: str) -> Listed:
-    feeds = await all_feeds(store, tenant)
-    now_ms = await store.now_ms()
-    states = [state async for _, state in look_at_each(feeds, store.feeds.describe)]
-    return Listed([state for state in states if state is not None], now_ms)  # one may have gone meanwhile
+    if found.feeds:
+        items = sum(row.items for row in found.feeds)
+        output.say(f"{counted(len(found.feeds), 'feed')} with {counted(items, 'item')}")

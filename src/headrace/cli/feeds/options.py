@@ -1,4 +1,4 @@
-"""Looks that the commands about feeds take: which feeds there are, and how the one that is named stands."""
+"""Options of the commands about feeds, positions of items, and refusals of items as sentences."""
 
 import os
 import socket
@@ -6,49 +6,61 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.output import one_line
 from headrace.model.errors import Refused
-from headrace.model.feed import FeedName, check_writable
-from headrace.model.results import FeedState
-from headrace.model.validate import bounded_repr, nearest
-from headrace.stores.catalog import all_feeds
-from headrace.stores.contract.store import Store
+from headrace.model.feed import FIRST, LAST, FeedName, ItemPosition, check_writable
+from headrace.model.validate import cut
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The feed.")]
-Tenant = Annotated[str, typer.Option("--tenant", envvar="HEADRACE_TENANT", help="Whose feeds.")]
-ReadName = Annotated[str, typer.Argument(metavar="NAME", help="The feed; '*' is the directory of all feeds.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Feed to use.")]
+ReadName = Annotated[str, typer.Argument(metavar="NAME", help="Feed to read; '*' is the directory of all feeds.")]
+Before = Annotated[str | None, typer.Option("--before", metavar="ID", help="Put the item before this one.")]
+After = Annotated[str | None, typer.Option("--after", metavar="ID", help="Put the item after this one.")]
+First = Annotated[bool, typer.Option("--first", help="Put the item first; a plain queue hands it out next.")]
+Last = Annotated[bool, typer.Option("--last", help="Put the item last.")]
 
 
 def instance() -> str:
-    """Who makes the changes of a command."""
+    """The name under which a command makes its changes."""
     return f"{socket.gethostname()[:64]}:{os.getpid()}:cli"
 
 
-def writable(name: str, tenant: str) -> FeedName:
+def writable_feed(name: str, tenant: str) -> FeedName:
     """The name of a feed that may be changed; refuses the directory."""
     feed = FeedName(name, tenant)
     check_writable(feed)
     return feed
 
 
-async def feed_of(store: Store, tenant: str, name: str) -> FeedState:
-    """The feed of that name as it stands; raises `Refused` with the nearest names when there is none."""
-    state = await store.feeds.describe(FeedName(name, tenant))
-    if state is None:
-        raise _unknown(name, tenant, [feed.name for feed in await all_feeds(store, tenant)])
-    return state
+def choose_position(before: str | None, after: str | None, first: bool, last: bool = False) -> ItemPosition | None:
+    """The position of these options, None if none is set; refuses two."""
+    positions = {
+        "--before": None if before is None else ItemPosition("before", before),
+        "--after": None if after is None else ItemPosition("after", after),
+        "--first": FIRST if first else None,
+        "--last": LAST if last else None,
+    }
+    chosen = {option: position for option, position in positions.items() if position is not None}
+    if len(chosen) > 1:
+        raise Refused("bad_position", f"an item has one position; found {' and '.join(chosen)}; give one of them")
+    return next(iter(chosen.values()), None)
 
 
-def _unknown(name: str, tenant: str, known: list[str]) -> Refused:
-    if not known:
-        return Refused(
-            "unknown_feed",
-            f"tenant {tenant!r} has no feed {bounded_repr(name)}; it has none yet; make one with:"
-            " headrace feeds create NAME",
-        )
-    near = nearest(name, known)
-    hint = (
-        f"did you mean {near!r}?"
-        if near
-        else f"there are {', '.join(known[:10])}{' and more' if len(known) > 10 else ''}"
-    )
-    return Refused("unknown_feed", f"tenant {tenant!r} has no feed {bounded_repr(name)}; {hint}")
+def position_text(position: ItemPosition) -> str:
+    """A position for people."""
+    return position.where if position.id is None else f"{position.where} {one_line(position.id)}"
+
+
+def item_refusal(feed: FeedName, status: str, id: str | None, position: ItemPosition) -> Refused:
+    """Why a feed refused an item, and what to do."""
+    look = f"see its items with: headrace feeds items {feed.name}"
+    causes = {
+        "known": f"already holds item {_cut_id(id)}; choose another id, or retract that item first",
+        "unknown": f"has no item {_cut_id(id)}; {look}",
+        "unknown_neighbour": f"has no item {_cut_id(position.id)} to put another {position.where}; {look}",
+        "full": f"is full; make room, or raise its bound with: headrace feeds configure {feed.name} items_max=…",
+    }
+    return Refused(status, f"{feed.name!r} {causes[status]}")
+
+
+def _cut_id(id: str | None) -> str:
+    return repr(cut(id or ""))

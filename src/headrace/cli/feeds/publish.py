@@ -1,42 +1,58 @@
-"""`headrace feeds publish`: puts an item into a feed, or the many items of a file."""
+"""`headrace feeds publish`: publishes an item, or the items of a file."""
 
 import os
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Annotated, Any
 
+import msgspec
 import typer
+from msgspec import UNSET, Struct, UnsetType
 
+from headrace.cli import jsonl
 from headrace.cli.exit_codes import NO, OK
-from headrace.cli.feeds.options import Name, Tenant, feed_of, instance, writable
-from headrace.cli.feeds.position import After, Before, First, chosen_place, place_text, refusal
-from headrace.cli.options import TENANT, Json, Url
+from headrace.cli.feeds.options import (
+    After,
+    Before,
+    First,
+    Name,
+    choose_position,
+    instance,
+    item_refusal,
+    position_text,
+    writable_feed,
+)
+from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.parse import typed_payload, value_of
 from headrace.cli.store_access import with_store
 from headrace.client.codec import JSON
+from headrace.inspect.feeds import feed_of
 from headrace.model.clock import SystemClock
-from headrace.model.errors import BadConfig
+from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import LAST, FeedName, Publication
 from headrace.model.ids import uuid7
+from headrace.model.limits import BATCH_MAX, CHANGES_PAGE_BYTES
 from headrace.model.results import Published
+from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.contract.store import Store
 
 Words = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[ITEM]",
-        help="JSON ('{\"user_id\": 42}'), or pairs (user_id=42 name=Ada), or - for what is piped in.",
+        help="JSON ('{\"user_id\": 42}'), pairs (user_id=42 name=Ada), or - to read stdin.",
         show_default=False,
     ),
 ]
-Id = Annotated[str | None, typer.Option("--id", help="Names the item; one that is there is edited.")]
-Edit = Annotated[bool, typer.Option("--edit", help="Only edit the item of this --id, where it stands.")]
+Id = Annotated[str | None, typer.Option("--id", help="Id of the item; an existing item is edited.")]
+Edit = Annotated[bool, typer.Option("--edit", help="Only edit the item of this --id, in its position.")]
 Source = Annotated[
     str | None,
     typer.Option(
         "--from",
         metavar="FILE",
-        help='Publish many: one JSON object a line, {"item": …} with id, before, after, first or edit; - is what is'
-        " piped in.",
+        help='Publish many: one JSON object a line, {"item": …} with id, before, after, first or edit; - reads stdin.',
     ),
 ]
 
@@ -56,70 +72,126 @@ def publish(
 ) -> int:
     """Publish an item, or many from a file.
 
-    Without an id one is made. Places are for sorted feeds, --first for plain queues as well. A line of a file that is
-    wrong ends it, and says what was published before; exits with 1 when the feed would not have some items.
+    An item without an id gets one. Positions are for sorted feeds, --first for plain queues as well. A wrong line of a
+    file ends the command, and it says what was published before. Exits with 1 if the feed refused some items.
+
+    Example: headrace feeds publish news title=Launch --id launch
     """
-    output, feed = Output(json=json), writable(name, tenant)
-    place = chosen_place(before, after, first)
+    output, feed = Output(json=json), writable_feed(name, tenant)
+    position = choose_position(before, after, first)
     if source is not None:
-        given = {"an item": words, "--id": id, "a place": place, "--edit": edit}
-        for wrong in (each for each, found in given.items() if found):
-            raise BadConfig(f"{wrong} is for one item, and --from publishes many; write it into the lines")
-        return _many(output, feed, source, url)
+        single = {"an item": words, "--id": id, "a position": position, "--edit": edit}
+        for option in (option for option, value in single.items() if value):
+            raise BadConfig(f"{option} is for one item, and --from publishes many; write it into the lines")
+        return _publish_file(output, feed, source, url)
     if not words:
-        raise BadConfig(f"an item is needed, as in: headrace feeds publish {name} user_id=42")
+        raise BadConfig(f"the item is missing; give it as in: headrace feeds publish {name} user_id=42")
     item = JSON.encode(value_of(typed_payload(words, None, "item"), what="item"))
-    publication = Publication(item, id, place or LAST, edit)
-    answer = with_store(url, lambda store: _one(store, feed, publication))
+    publication = Publication(item, id, position or LAST, edit)
+    answer = with_store(url, lambda store: _publish(store, feed, publication))
     output.document({"feed": name, "tenant": tenant, "id": answer.id, "status": answer.status})
-    where = "" if place is None else f", {place_text(place)}"
+    where = "" if position is None else f", {position_text(position)}"
     output.say(f"item {one_line(answer.id or '')} was {answer.status} in {name!r}{where}")
     return OK
 
 
-async def _one(store: Store, feed: FeedName, publication: Publication) -> Published:
+async def _publish(store: Store, feed: FeedName, publication: Publication) -> Published:
     type = (await feed_of(store, feed.tenant, feed.name)).config.type
-    [answer] = await store.items.publish(feed, [identified(publication, type)], instance=instance())
+    [answer] = await store.items.publish(feed, [_with_id(publication, type)], instance=instance())
     if not answer.ok:
-        raise refusal(feed, answer.status, publication.id, publication.position)
+        raise item_refusal(feed, answer.status, publication.id, publication.position)
     return answer
 
 
-def identified(publication: Publication, type: str) -> Publication:
+def _with_id(publication: Publication, type: str) -> Publication:
     """The publication with an id; a sorted feed draws its own."""
     if publication.id is not None or type == "sorted":
         return publication
     return Publication(publication.item, uuid7(SystemClock().now_ms(), os.urandom(10)), publication.position)
 
 
-def _many(output: Output, feed: FeedName, source: str, url: str | None) -> int:
-    from contextlib import ExitStack
-
-    from headrace.cli.feeds.lines import FeedLineTally, publish_lines
-    from headrace.cli.jsonl import opened
-
-    tally = FeedLineTally()
+def _publish_file(output: Output, feed: FeedName, source: str, url: str | None) -> int:
+    report = jsonl.LineReport()
     with ExitStack() as stack:
-        file = opened(stack, source, "items")
+        file = jsonl.open_lines(stack, source, "items")
         advance = stack.enter_context(output.progress("publishing"))
 
-        async def send(store: Store) -> None:
+        async def use(store: Store) -> None:
             type = (await feed_of(store, feed.tenant, feed.name)).config.type
-            await publish_lines(store, feed, type, file, tally, advance)
 
-        with_store(url, send)
+            async def submit(publications: Sequence[Publication]) -> list[jsonl.LineAnswer]:
+                identified = [_with_id(each, type) for each in publications]
+                answers = await store.items.publish(feed, identified, instance=instance())
+                return [_line_answer(feed, *each) for each in zip(publications, answers, strict=True)]
+
+            look = f"headrace feeds items {feed.name}"
+            sender = jsonl.LineSender(publication_of, submit, "published", look, _calls)
+            await jsonl.send(file, sender, report, advance)
+
+        with_store(url, use)
     output.document(
         {
             "feed": feed.name,
             "tenant": feed.tenant,
-            "published": tally.sent - tally.refusals,
-            "statuses": tally.statuses,
-            "refused": tally.refused,
+            "published": report.sent - report.refusals,
+            "statuses": report.statuses,
+            "refused": report.refused,
         }
     )
-    output.say(f"{tally.sent:,} items: {tally}" if tally.sent else f"{source} holds no item")
-    for each in tally.refused:
+    output.say(f"{report.sent:,} items: {report}" if report.sent else f"{source} holds no item")
+    for each in report.refused:
         output.say(f"line {each.line:,}: {each.error}")
-    if tally.refusals > len(tally.refused):
-        output.say(f"and {tally.refusals - len(tally.refused):,} more that were refused")
-    return NO if tally.refusals else OK
+    if report.refusals > len(report.refused):
+        output.say(f"and {report.refusals - len(report.refused):,} more that were refused")
+    return NO if report.refusals else OK
+
+
+def _line_answer(feed: FeedName, publication: Publication, answer: Published) -> jsonl.LineAnswer:
+    if answer.ok:
+        return jsonl.LineAnswer(answer.id, answer.status)
+    refusal = item_refusal(feed, answer.status, publication.id, publication.position)
+    return jsonl.LineAnswer(answer.id, answer.status, is_refused=True, error=str(refusal))
+
+
+def _calls(part: Sequence[jsonl.Line[Publication]]) -> Iterator[list[jsonl.Line[Publication]]]:
+    """The items in calls bounded by number and bytes."""
+    call: list[jsonl.Line[Publication]] = []
+    size = 0
+    for line in part:
+        if call and (len(call) == BATCH_MAX or size + len(line.item.item) > CHANGES_PAGE_BYTES):
+            yield call
+            call, size = [], 0
+        call.append(line)
+        size += len(line.item.item)
+    yield call
+
+
+class FeedLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """An item in a file."""
+
+    item: Any | UnsetType = UNSET
+    id: str | None = None
+    before: str | None = None
+    after: str | None = None
+    first: bool = False
+    edit: bool = False
+
+
+def publication_of(line: bytes) -> Publication:
+    """The item of a line; raises `Refused` for a line without a valid item."""
+    try:
+        names = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        for name in names:
+            if name not in FeedLine.__struct_fields__:
+                near = nearest(name, FeedLine.__struct_fields__)
+                hint = f"did you mean {near!r}?" if near else f"known fields: {', '.join(FeedLine.__struct_fields__)}"
+                raise Refused("bad_line", f'a line has no {bounded_repr(name)}; {hint}; the item itself is "item"')
+        found = msgspec.json.decode(line, type=FeedLine)
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise Refused(
+            "bad_line", f'not a valid JSON object; write {{"item": {{"user_id": 42}}, "id": "a"}} ({error})'
+        ) from error
+    if found.item is UNSET:
+        raise Refused("bad_item", 'it has no item; add one ("item": {"user_id": 42})')
+    position = choose_position(found.before, found.after, found.first)
+    return Publication(JSON.encode(found.item), found.id, position or LAST, found.edit)

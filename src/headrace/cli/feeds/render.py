@@ -1,4 +1,4 @@
-"""Prints changes as they come: a line each, coloured in a terminal, or a JSON object each for programs."""
+"""Prints changes of a feed: a line each, coloured in a terminal, or a JSON object each for programs."""
 
 import sys
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from headrace.cli.feeds.items import item_text
-from headrace.cli.feeds.position import place_text
+from headrace.cli.feeds.options import position_text
 from headrace.cli.output import one_line
-from headrace.cli.parse import instants
-from headrace.cli.render import carried
+from headrace.inspect.jobs import instant_or_none
+from headrace.inspect.views import encoded_view
 from headrace.model.redact import redact
 from headrace.model.times import instant_text
 
@@ -30,29 +30,29 @@ STYLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("moved", "claimed"), "cyan"),
     **dict.fromkeys(("created", "configured"), "magenta"),
 }
-"""How an event looks; what is not named here looks as any other text."""
-TOLD: Final[Mapping[str, str]] = {
+"""The styles of events; other events are plain text."""
+NOTES: Final[Mapping[str, str]] = {
     "live": "changes follow",
-    "gap": "changes were missed: forget what came before; what is there now follows",
+    "gap": "changes were missed: drop all earlier items; the current ones follow",
 }
-"""What is said of an event that has no item."""
-SAID: Final = ("id", "reason", "worker")
-"""Columns of a journal's line that have their own place on the screen."""
+"""Notes on events without an item."""
+SHOWN_ELSEWHERE: Final = ("id", "reason", "worker")
+"""Columns of a journal's line that have a place of their own in the printed line."""
 TIME_WIDTH: Final = 24
 EVENT_WIDTH: Final = 10
 ITEM_WIDTH_MIN: Final = 20
-"""Of an item, so much is shown before room is given to who published it."""
+"""Of an item, this much is shown before its publisher gets room."""
 
 
-class Screen:
-    """Whoever reads along: a person at a terminal, a file, or a program."""
+class ChangePrinter:
+    """Prints changes to a terminal, to a file or to a program."""
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
         self._console = _terminal() if not json and sys.stdout.isatty() else None
 
     def show(self, change: "Change") -> None:
-        """Print one change; `flush` hands over what was printed."""
+        """Print one change; `flush` makes it visible."""
         if self._json:
             sys.stdout.write(msgspec.json.encode(change_dict(change)).decode() + "\n")
         elif self._console is None:
@@ -61,7 +61,7 @@ class Screen:
             self._coloured(self._console, change)
 
     def flush(self) -> None:
-        """Let the reader have what was printed."""
+        """Make printed changes visible to the reader."""
         sys.stdout.flush()
 
     def _coloured(self, console: "Console", change: "Change") -> None:
@@ -72,12 +72,15 @@ class Screen:
         line.pad_right(max(EVENT_WIDTH - len(change.event), 0))
         if subject := _subject(change):
             line.append(f"  {subject}", text)
-        told, who = Text(f"  {_told(change)}".rstrip(), text), Text(f"  {_who(change)}".rstrip(), "dim")
-        room = console.width - line.cell_len - who.cell_len
-        if room < min(told.cell_len, ITEM_WIDTH_MIN):  # the item matters more than who published it
-            room, who = room + who.cell_len, Text()
-        told.truncate(max(room, 0), overflow="ellipsis")
-        console.print(line + told + who, no_wrap=True, overflow="ellipsis", crop=True)
+        item, publisher = (
+            Text(f"  {_item_text(change)}".rstrip(), text),
+            Text(f"  {_publisher(change)}".rstrip(), "dim"),
+        )
+        room = console.width - line.cell_len - publisher.cell_len
+        if room < min(item.cell_len, ITEM_WIDTH_MIN):  # the item matters more than its publisher
+            room, publisher = room + publisher.cell_len, Text()
+        item.truncate(max(room, 0), overflow="ellipsis")
+        console.print(line + item + publisher, no_wrap=True, overflow="ellipsis", crop=True)
 
 
 def _terminal() -> "Console":
@@ -88,61 +91,62 @@ def _terminal() -> "Console":
 
 def plain_line(change: "Change") -> str:
     """A change in one line, whole."""
-    parts = (_time(change), f"{change.event:{EVENT_WIDTH}}", _subject(change), _told(change), _who(change))
+    parts = (_time(change), f"{change.event:{EVENT_WIDTH}}", _subject(change), _item_text(change), _publisher(change))
     return "  ".join(part for part in parts if part).rstrip()
 
 
 def change_dict(change: "Change") -> dict[str, object]:
     """A change for programs."""
-    place = change.position
+    position, at_ms = change.position, change.at_ms or None
     return {
         "feed": change.feed,
         "event": change.event,
         "id": change.id or None,
         "item": _item(change),
-        "place": None if place is None else {"where": place.where, "id": place.id},
+        "place": None if position is None else {"where": position.where, "id": position.id},
         "reason": change.reason,
         "instance": change.instance,
-        **instants(at_ms=change.at_ms or None),
+        "at": instant_or_none(at_ms),
+        "at_ms": at_ms,
         "seq": change.seq,
         "cursor": change.cursor,
     }
 
 
 def _time(change: "Change") -> str:
-    """When it happened; blanks for what is not of the log."""
+    """The time of a change; blanks for an event that is not in the log."""
     return instant_text(change.at_ms) if change.at_ms else " " * TIME_WIDTH
 
 
 def _subject(change: "Change") -> str:
-    """What it is about, and where that went or why."""
+    """The id of the item, with its new position or the reason."""
     subject = one_line(change.id or "")
     if change.position is not None:
-        subject += f" → {place_text(change.position)}"
+        subject += f" → {position_text(change.position)}"
     return f"{subject} ({change.reason})" if change.reason else subject
 
 
-def _told(change: "Change") -> str:
-    if change.event in TOLD:
-        return TOLD[change.event]
+def _item_text(change: "Change") -> str:
+    if change.event in NOTES:
+        return NOTES[change.event]
     if change.raw is not None:
         return redact(item_text(change.raw))
     item = _item(change)
     if not isinstance(item, dict):
         return ""
-    rest = {name: value for name, value in item.items() if name not in SAID}
+    rest = {name: value for name, value in item.items() if name not in SHOWN_ELSEWHERE}
     return item_text(msgspec.json.encode(rest)) if rest else ""
 
 
 def _item(change: "Change") -> object:
-    """An item for programs; what a handler raised may hold a secret."""
+    """An item for programs; the error of a handler may hold a secret."""
     if change.raw is not None:
-        return carried(change.raw)
+        return encoded_view(change.raw)
     item = change.item
     if isinstance(item, dict) and "error_message" in item:
         return {**item, "error_message": redact(item["error_message"])}
     return item
 
 
-def _who(change: "Change") -> str:
+def _publisher(change: "Change") -> str:
     return one_line(change.instance or "")

@@ -1,4 +1,4 @@
-"""`headrace jobs cancel`: ends what waits, and asks what runs to stop."""
+"""`headrace jobs cancel`: ends waiting jobs, and asks active ones to stop."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,9 +6,18 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.jobs.acting import JobAction
-from headrace.cli.jobs.group import AnyState, Everything, Ids, Kind, OlderThan, Tag, commands
-from headrace.cli.jobs.running import JobChoice, run
+from headrace.cli import bulk
+from headrace.cli.jobs.options import (
+    AnyState,
+    Everything,
+    Ids,
+    JobSelection,
+    Kind,
+    OlderThan,
+    Tag,
+    TargetJob,
+    foresee_state,
+)
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.model.errors import Refused
@@ -17,10 +26,8 @@ from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
 Running = Annotated[bool, typer.Option("--running", help="Also ask active jobs to stop, and drop their blocked jobs.")]
-_LIVE = frozenset((State.WAITING, State.ACTIVE))
 
 
-@commands.command("cancel")
 def cancel(
     ids: Ids = None,
     url: Url = None,
@@ -36,11 +43,13 @@ def cancel(
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Cancel jobs that wait, by id or by filter; with --running also ask active ones to stop.
+    """Cancel waiting jobs by id or by filter, with --running active ones too.
 
-    By filter it asks first. Exits with 1 when a job that was named could not be cancelled.
+    A filter asks for confirmation first. Exits with 1 if a named job could not be cancelled.
+
+    Example: headrace jobs cancel --kind resize --older-than 2d
     """
-    choice = JobChoice(
+    selection = JobSelection(
         url=url,
         tenant=tenant,
         queue=queue,
@@ -50,26 +59,34 @@ def cancel(
         state=state,
         older_than=older_than,
         everything=everything,
+        scanned_states=_scanned_states(state, running),
+        named_states=frozenset((State.WAITING, State.ACTIVE)),
     )
-    deed = JobAction("cancel", partial(_cancelled, running=running), _LIVE, liveliest=False)
-    return run(
-        Output(json=json), choice, deed, _states(state, running), ("cancelled", "asked"), dry_run=dry_run, yes=yes
+    action = bulk.BulkAction(
+        verb="cancel",
+        noun="job",
+        apply=partial(_cancel, running=running),
+        foresee=foresee_state,
+        dry_label="would cancel",
+        succeeded=frozenset(("cancelled", "asked", "found")),
+        hints={"active": "active jobs were left alone; --running asks them to stop"},
+        reports_looked=True,
     )
+    return bulk.run(Output(json=json), action, selection, dry_run=dry_run, yes=yes)
 
 
-def _states(state: State | None, running: bool) -> tuple[State, ...]:
+def _scanned_states(state: State | None, running: bool) -> tuple[State, ...]:
     if state is State.ACTIVE and not running:
         raise Refused("bad_state", "active jobs can only be asked to stop; add --running")
     if state in (State.DONE, State.CANCELLED, State.DEAD):
-        raise Refused("bad_state", f"{state} jobs are over; cancel what is waiting, blocked or active")
+        raise Refused("bad_state", f"{state} jobs have ended; cancel waiting, blocked or active ones")
     if state is not None:
         return (state,)
     return (State.WAITING, State.BLOCKED, State.ACTIVE) if running else (State.WAITING, State.BLOCKED)
 
 
-async def _cancelled(
-    store: Store, queue: Queue, state: State | None, ids: Sequence[str], *, running: bool
-) -> list[str]:
-    # Of a blocked job that matched, the active one need not match: it is not asked for the blocked job's sake.
-    asking = running and state in (None, State.ACTIVE)
-    return [answer.status for answer in await store.jobs.cancel(queue, ids, running=asking)]
+async def _cancel(store: Store, queue: Queue, jobs: Sequence[TargetJob], *, running: bool) -> list[str]:
+    # The active job before a blocked one that matched need not match itself, and is not asked to stop.
+    ask = running and jobs[0].state in (None, State.ACTIVE)
+    answers = await store.jobs.cancel(queue, [job.id for job in jobs], running=ask)
+    return [answer.status for answer in answers]

@@ -1,10 +1,19 @@
-"""`headrace jobs remove`: deletes everything of jobs."""
+"""`headrace jobs remove`: deletes jobs with their results and dead letters."""
 
 from collections.abc import Sequence
 
-from headrace.cli.jobs.acting import JobAction
-from headrace.cli.jobs.group import AnyState, Everything, Ids, Kind, OlderThan, Tag, commands
-from headrace.cli.jobs.running import JobChoice, run
+from headrace.cli import bulk
+from headrace.cli.jobs.options import (
+    AnyState,
+    Everything,
+    Ids,
+    JobSelection,
+    Kind,
+    OlderThan,
+    Tag,
+    TargetJob,
+    foresee_state,
+)
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.model.errors import Refused
@@ -12,11 +21,10 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
-STATES = (State.WAITING, State.DONE, State.CANCELLED, State.DEAD)
-"""What is removed when no state is named: an active job loses its lease and not its handler, so that must be meant."""
+DEFAULT_STATES = (State.WAITING, State.DONE, State.CANCELLED, State.DEAD)
+"""Without --state: an active job would lose its lease but not its handler, so it must be selected explicitly."""
 
 
-@commands.command("remove")
 def remove(
     ids: Ids = None,
     url: Url = None,
@@ -31,14 +39,16 @@ def remove(
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Remove jobs with their results and dead letters, by id or by filter.
+    """Remove jobs with their results and dead letters.
 
-    By filter it asks first, and takes active jobs only with --state active: their handlers run on without a lease.
-    An id that is done but waits anew counts as waiting. Exits with 1 when a job that was named is not known.
+    A filter asks for confirmation first, and selects active jobs only with --state active: their handlers run on
+    without a lease. A done job that waits again counts as waiting. Exits with 1 if a named job is not known.
+
+    Example: headrace jobs remove --state done --older-than 7d
     """
     if state is State.BLOCKED:
-        raise Refused("bad_state", "to remove a blocked job is to remove the active one before it; use jobs cancel")
-    choice = JobChoice(
+        raise Refused("bad_state", "a blocked job is removed with the active one before it; use jobs cancel instead")
+    selection = JobSelection(
         url=url,
         tenant=tenant,
         queue=queue,
@@ -48,11 +58,20 @@ def remove(
         state=state,
         older_than=older_than,
         everything=everything,
+        scanned_states=DEFAULT_STATES if state is None else (state,),
+        once=True,
     )
-    states = STATES if state is None else (state,)
-    deed = JobAction("remove", _removed, frozenset(State), liveliest=True)
-    return run(Output(json=json), choice, deed, states, ("removed",), dry_run=dry_run, yes=yes)
+    action = bulk.BulkAction(
+        verb="remove",
+        noun="job",
+        apply=_remove,
+        foresee=foresee_state,
+        dry_label="would remove",
+        succeeded=frozenset(("removed", "found")),
+        reports_looked=True,
+    )
+    return bulk.run(Output(json=json), action, selection, dry_run=dry_run, yes=yes)
 
 
-async def _removed(store: Store, queue: Queue, _: State | None, ids: Sequence[str]) -> list[str]:
-    return [answer.status for answer in await store.jobs.remove(queue, ids)]
+async def _remove(store: Store, queue: Queue, jobs: Sequence[TargetJob]) -> list[str]:
+    return [answer.status for answer in await store.jobs.remove(queue, [job.id for job in jobs])]

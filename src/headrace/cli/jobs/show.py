@@ -1,171 +1,113 @@
-"""`headrace jobs show`: everything that is known of a job, and its whole life."""
+"""`headrace jobs show`: everything that the store and its journal hold of a job."""
 
-from collections.abc import Sequence
+from textwrap import indent
 from typing import Annotated
 
 import typer
-from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.cli.exit_codes import NO, OK, STOPPED
-from headrace.cli.job_ids import complete, whole_id
-from headrace.cli.job_timeline import Journey, first_enqueue_ms, gap_text, journey_of
-from headrace.cli.jobs.details import fact, portrait_dict, portrait_text
-from headrace.cli.jobs.group import JobId, commands
+from headrace.cli.jobs.list import due_text
+from headrace.cli.jobs.options import JobId
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
-from headrace.cli.output import Advance, Output, counted
-from headrace.cli.queue_lookup import locate, queues_of
-from headrace.cli.render import EVENT_COLUMNS, EVENT_SPARE, event_cells, event_dict
+from headrace.cli.output import Output
+from headrace.cli.render import encoded_text, error_text, first_line, labelled, print_timeline, record_lines
 from headrace.cli.store_access import with_store
+from headrace.inspect.details import JobDetails, UnknownJob, show_job
+from headrace.model.finished import FinishedJob
 from headrace.model.job import State
-from headrace.model.limits import JOURNEY_SCAN_MAX
-from headrace.model.names import Queue
+from headrace.model.limits import TIMELINE_SCAN_MAX
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Found
+from headrace.model.times import ago_text, duration_text, instant_text
 from headrace.stores.contract.store import Store
 
-NoPayload = Annotated[bool, typer.Option("--no-payload", help="Leave payloads and results out.")]
+NoPayload = Annotated[bool, typer.Option("--no-payload", help="Leave out payloads and results.")]
 ScanMax = Annotated[
-    int, typer.Option("--scan-max", min=0, help="How many events of the journal are looked at; 0 leaves it out.")
+    int, typer.Option("--scan-max", min=0, help="Events of the journal to look at, at most; 0 leaves the journal out.")
 ]
+DEAD_LETTERS_SHOWN = 10
+"""Of one id, the newest; `dead list --id` has all."""
 
 
-class Portrait(Struct, frozen=True):
-    """A job with everything around it; `found` is None for one that only the journal remembers."""
-
-    id: str
-    queue: Queue
-    found: Found | None
-    why: str | None
-    config: QueueConfig
-    journey: Journey
-    now_ms: int
-
-
-class Nowhere(Struct, frozen=True):
-    """Where a job was looked for in vain."""
-
-    queues: list[str]
-    events: int | None
-    """How many events of the journal were looked at; None where it was not."""
-    bounded: bool = False
-    """Whether the journals hold more than was looked at."""
-
-
-@commands.command("show")
 def show(
     id: JobId,
     url: Url = None,
     tenant: Tenant = TENANT,
     queue: AnyQueue = None,
     no_payload: NoPayload = False,
-    scan_max: ScanMax = JOURNEY_SCAN_MAX,
+    scan_max: ScanMax = TIMELINE_SCAN_MAX,
     json: Json = False,
 ) -> int:
-    """Show a job: its state, why it waits, what it carries, how it ended, and its whole life.
+    """Show a job: its state, why it waits, its payload, its end, its events.
 
-    The beginning of an id will do where no other begins so. A job that is forgotten but still in the journal is shown
-    by its life, if its whole id is given. Exits with 1 when nothing is known, with 5 when nothing is known and
-    --scan-max ended the look into the journal.
+    A unique beginning of an id is enough. A job that only the journal remembers is shown by its events if the whole id
+    is given. Exits with 1 if nothing is known of the job, with 5 if --scan-max ended the search in the journal.
+
+    Example: headrace jobs show 0194a3b2
     """
     output = Output(json=json)
 
-    async def look(store: Store) -> Portrait | Nowhere:
+    async def look(store: Store) -> JobDetails | UnknownJob:
         with output.progress("reading the journal") as advance:
-            return await portrayed(store, tenant, queue, id, scan_max, advance)
+            return await show_job(store, tenant, queue, id, scan_max=scan_max, advance=advance)
 
-    shown = with_store(url, look)
-    if isinstance(shown, Nowhere):
-        looked = {"events_looked": shown.events, "stopped_early": shown.bounded}
-        output.document({"id": id, "found": False, "queues": shown.queues, **looked})
-        output.hint(nowhere_text(id, tenant, shown))
-        return STOPPED if shown.bounded and scan_max else NO
-    id, found, journey = shown.id, shown.found, shown.journey
-    about = {"found": True, "tenant": tenant, "queue": shown.queue.full_name, "shard": shown.queue.index_of(id)}
-    known: dict[str, object] = {"id": id, "state": None}
-    if found is not None:
-        known = portrait_dict(shown.queue, found, shown.config, payload=not no_payload)
-    output.document({**about, **known, "why": shown.why, "life": life_dict(journey)})
-    output.say(f"job {id} on queue {shown.queue.full_name} of tenant {tenant}")
-    if found is None:
-        output.say(fact("state", "gone: only the journal remembers it"))
+    job = with_store(url, look)
+    if isinstance(job, UnknownJob):
+        job = replace(job, id=id)  # as it was typed
+        output.document(job)
+        output.hint(job.text(tenant) + ("; raise --scan-max to look further back" if job.stopped_early else ""))
+        return STOPPED if job.stopped_early and scan_max else NO
+    output.document(job.view(payload=not no_payload))
+    output.say(f"job {job.id} on queue {job.queue.full_name} of tenant {tenant}")
+    if job.found is None:
+        output.say(labelled("state", "gone: only the journal remembers it"))
     else:
-        output.say(portrait_text(found, shown.why, shown.config, shown.now_ms, payload=not no_payload))
-    print_life(output, journey)
+        output.say(job_text(job.found, job.why, job.config, job.now_ms, payload=not no_payload))
+    print_timeline(output, job.timeline)
     return OK
 
 
-async def portrayed(
-    store: Store, tenant: str, name: str | None, id: str, scan_max: int, advance: Advance
-) -> Portrait | Nowhere:
-    """Everything about the job of that id, else about the one whose id begins so."""
-    queues = await queues_of(store, tenant, name)
-    id = await whole_id(store, queues, id)
-    known = await _known(store, queues, id, scan_max, advance)
-    if isinstance(known, Nowhere) and (whole := await complete(store, queues, id)) is not None:
-        return await _known(store, queues, whole, scan_max, advance)
-    return known
+def job_text(found: Found, why: str | None, config: QueueConfig, now_ms: int, *, payload: bool) -> str:
+    """Everything that the store holds of a job, in lines."""
+    lines = [labelled("state", f"{found.state.value}{f': {why}' if why else ''}")]
+    record = found.record
+    if record is not None:
+        if found.state is State.WAITING:
+            due = due_text(record.run_at_ms, record.enqueued_at_ms, now_ms)
+            lines.append(labelled("due", f"{instant_text(record.run_at_ms)}, {due}"))
+        lines += record_lines(record, config, now_ms)
+    if found.worker is not None and found.lease_expires_at_ms is not None:
+        left = duration_text(found.lease_expires_at_ms - now_ms)
+        lines.append(labelled("lease", f"worker {found.worker} for {left}, fence {found.fence}"))
+        if found.cancel_asked:
+            lines.append(labelled("cancel", "requested; the worker learns of it with its next heartbeat"))
+    if found.finished_job is not None:
+        lines += _finished_job_lines(found.finished_job, now_ms, result=payload)
+    for dead_letter in found.dead_letters[::-1][:DEAD_LETTERS_SHOWN]:
+        cause = first_line(f"{dead_letter.reason}: {error_text(dead_letter.error)}")
+        died = ago_text(dead_letter.died_at_ms, now_ms)
+        lines.append(labelled("dead letter", f"{dead_letter.key}, died {died}, {cause}"))
+    if record is not None and payload:
+        lines.append(labelled("payload", encoded_text(record.payload)))
+    if found.blocked_job is not None:
+        lines.append(labelled("blocked", "waits behind the active one:"))
+        blocked_lines = [*record_lines(found.blocked_job, config, now_ms)]
+        if payload:
+            blocked_lines.append(labelled("payload", encoded_text(found.blocked_job.payload)))
+        lines += [indent(line, "  ") for line in blocked_lines]
+    return "\n".join(lines)
 
 
-async def _known(store: Store, queues: Sequence[Queue], id: str, scan_max: int, advance: Advance) -> Portrait | Nowhere:
-    """Everything about a job, from the queue that knows it, else from the first whose journal does."""
-    now_ms = await store.now_ms()
-    located = await locate(store, queues, id)
-    if located is not None:
-        queue, found = located
-        since_ms = first_enqueue_ms(found)
-        journey = await journey_of(store, queue.shard_of(id), id, since_ms=since_ms, scan_max=scan_max, looked=advance)
-        config = await store.queues.configuration(queue)
-        return Portrait(id, queue, found, await _why(store, queue, found, config, now_ms), config, journey, now_ms)
-    looked, bounded = 0, False
-    for queue in queues:
-        left = scan_max - looked
-        journey = await journey_of(store, queue.shard_of(id), id, since_ms=None, scan_max=left, looked=advance)
-        if journey.events:
-            return Portrait(id, queue, None, None, await store.queues.configuration(queue), journey, now_ms)
-        looked += journey.looked
-        bounded = bounded or journey.begins == "not_reached"
-    return Nowhere([queue.full_name for queue in queues], looked, bounded)
-
-
-async def _why(store: Store, queue: Queue, found: Found, config: QueueConfig, now_ms: int) -> str | None:
-    """Why a job waits; where it waits for a worker, whether there is any."""
-    if found.state is not State.WAITING or found.record is None or found.record.run_at_ms > now_ms or config.paused:
-        return found.why
-    if await store.reads.workers(queue):
-        return found.why
-    return f"{found.why}; none has claimed from this queue within a day"
-
-
-def nowhere_text(id: str, tenant: str, nowhere: Nowhere) -> str:
-    """Where a job was looked for in vain, as a sentence."""
-    match nowhere.queues:
-        case []:
-            return f"job {id!r} is not known: tenant {tenant!r} has no queues yet"
-        case [queue]:
-            where = f"queue {queue!r} of tenant {tenant!r}"
-        case several:
-            more = f" and {len(several) - 10:,} more" if len(several) > 10 else ""
-            where = f"the {len(several):,} queues of tenant {tenant!r} ({', '.join(several[:10])}{more})"
-    journal = "" if nowhere.events is None else f" and at {counted(nowhere.events, 'event')} of the journal"
-    further = "; raise --scan-max to look further back" if nowhere.bounded else ""
-    return f"job {id!r} is not known; looked in {where}{journal}{further}"
-
-
-def life_dict(journey: Journey) -> dict[str, object]:
-    """A life for programs."""
-    return {
-        "begins": journey.begins,
-        "looked": journey.looked,
-        "events": [event_dict(event) for event in journey.events],
-    }
-
-
-def print_life(output: Output, journey: Journey) -> None:
-    """Print a life as a table, and what is missing of it."""
-    if not journey.looked and journey.begins == "not_reached":  # nobody wanted it
-        return
-    output.say("")
-    rows = [event_cells(event) for event in journey.events]
-    output.table(EVENT_COLUMNS, rows, empty="the journal has no event of it", spare=EVENT_SPARE)
-    if (gap := gap_text(journey)) is not None:
-        output.hint(gap)
+def _finished_job_lines(finished: FinishedJob, now_ms: int, *, result: bool) -> list[str]:
+    kept = f"kept until {instant_text(finished.until_ms)}{', whatever else ends' if finished.pinned else ''}"
+    ended = f"{instant_text(finished.ended_at_ms)}, {ago_text(finished.ended_at_ms, now_ms)}"
+    enqueued = f"{instant_text(finished.enqueued_at_ms)}, {ago_text(finished.enqueued_at_ms, now_ms)}"
+    return [
+        labelled("kind", finished.kind),
+        *([] if finished.tag is None else [labelled("tag", finished.tag)]),
+        labelled("enqueued", enqueued),
+        labelled("failures", f"{finished.attempts:,}; stalls {finished.stalls:,}"),
+        labelled("ended", f"{finished.state} {ended}; {kept}"),
+        *([labelled("result", encoded_text(finished.result))] if finished.result is not None and result else []),
+    ]

@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.options import DryRun, Json, Url, Yes
 from headrace.cli.output import Output
-from headrace.cli.parse import written
+from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
 from headrace.cli.pipeline.session import PipelineRequest, look, working
@@ -66,10 +66,10 @@ def backfill(
 
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
-    later, over = written(delay), written(spread)
+    later, over = typed_duration(delay), typed_duration(spread)
     check_name(name)
     check_times(later, over)
-    check_target(to_queue, to_kind, written(keep))
+    check_target(to_queue, to_kind, typed_duration(keep))
     look(asked.store, ALL, ALL)  # a history is read without the store, which must be there to take the jobs
     with working(asked, output) as work:
         if work is None:
@@ -91,7 +91,7 @@ def backfill(
                 origin=work.events.origin,
                 delay=later,
                 spread=over,
-                keep=written(keep),
+                keep=typed_duration(keep),
                 limit=limit,
                 dry_run=dry,
                 happened_before_ms=happened_before_ms,

@@ -6,13 +6,13 @@ import typer
 
 from headrace.app.decorators import with_tenant
 from headrace.cli.exit_codes import INTERRUPTED, NO, OK
-from headrace.cli.options import AppName, Json, Url, found_app, worker_tenant
+from headrace.cli.options import AppName, Json, Url, load_placed_app, worker_tenant
 from headrace.cli.output import Output, counted
-from headrace.cli.parse import written
+from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import MASTER, Conf, Master, engine, spark_url
 from headrace.cli.pipeline.progress import ProgressLine, Stopping
 from headrace.cli.pipeline.session import reach, sparked
-from headrace.cli.worker import wishes
+from headrace.cli.worker import queue_selection
 from headrace.model.errors import BadConfig
 from headrace.model.limits import FLEET_WORKERS_MAX
 from headrace.model.times import duration_ms, duration_text
@@ -117,14 +117,14 @@ def fleet(
     config: WorkerFields = {
         "capacity": capacity,
         "threads": threads,
-        "lease": written(lease),
-        "grace": written(grace),
+        "lease": typed_duration(lease),
+        "grace": typed_duration(grace),
     }
     if queue:
-        config["queues"] = wishes(queue)
+        config["queues"] = queue_selection(queue)
     config["tenant"] = worker_tenant(context, queue, tenant)
-    for_ms = None if for_ is None else duration_ms("for", written(for_))
-    found = _checked(found_app(name, context, url), name, config)
+    for_ms = None if for_ is None else duration_ms("for", typed_duration(for_))
+    found = _checked(load_placed_app(name, context, url), name, config)
     reach(spark_url(found.url), new=True)
     stopping, line = Stopping(), ProgressLine(output)
     with sparked(engine(master, conf), line, None) as spark:

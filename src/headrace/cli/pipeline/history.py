@@ -7,7 +7,7 @@ import typer
 from headrace.cli.exit_codes import INTERRUPTED, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output, counted
-from headrace.cli.parse import written
+from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -69,7 +69,7 @@ def history(
     """
     output, followed = Output(json=json), Followed()
     asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
-    every_ms, data_dir = duration_ms("every", written(every)), asked.data_dir
+    every_ms, data_dir = duration_ms("every", typed_duration(every)), asked.data_dir
     if no_consumer and hold:
         raise BadConfig("--hold is for a consumer, and --no-consumer was given; leave one out")
     found = asked.look()

@@ -9,7 +9,7 @@ from msgspec import Struct
 from headrace.cli.exit_codes import INTERRUPTED, NO, OK
 from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url
 from headrace.cli.output import Output, counted, one_line
-from headrace.cli.parse import pairs, written
+from headrace.cli.parse import pairs, typed_duration
 from headrace.cli.pipeline.options import (
     FOLDER,
     MASTER,
@@ -177,7 +177,7 @@ def ingest(
         raise BadConfig("--once is for --follow, and without that everything is read once; leave it out")
     if follow and dry_run:
         raise BadConfig("--dry-run is for what is there now; leave out --follow")
-    every_ms = duration_ms("every", written(every))
+    every_ms = duration_ms("every", typed_duration(every))
     asked = IngestRequest(
         source=source_of(source, format, pairs("--option", option or []), master),
         schema=schema,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headrace.cli.exit_codes import INTERRUPTED, NO, OK
-from headrace.cli.options import AppName, Json, Url, found_app
+from headrace.cli.options import AppName, Json, Url, load_placed_app
 from headrace.cli.output import Output, counted, one_line
-from headrace.cli.parse import pairs, written
+from headrace.cli.parse import pairs, typed_duration
 from headrace.cli.pipeline.fleet import Workers
 from headrace.cli.pipeline.ingest import Format, Given, Named, Schema, Shards, Sql, Where, source_of
 from headrace.cli.pipeline.options import FOLDER, MASTER, Conf, Dir, Master, Rows, engine, folder_of, spark_url
@@ -123,13 +123,15 @@ def map(  # noqa: A001 - the command's name
         "payload": payload,
         "by": by,
         "workers": workers,
-        "keep": duration_ms("keep", written(keep)) / 1_000,
+        "keep": duration_ms("keep", typed_duration(keep)) / 1_000,
         "schema": result,
         "shards": shards,
         "folder": folder,
     }
     settings = {"capacity": capacity, "threads": threads, "lease": lease, "grace": grace}
-    given |= {each: written(value) if isinstance(value, str) else value for each, value in settings.items() if value}
+    given |= {
+        each: typed_duration(value) if isinstance(value, str) else value for each, value in settings.items() if value
+    }
     line = ProgressLine(output)
     with sparked(engine(master, conf), line, None) as spark:
         from headrace.pipeline.flows.ingest.reading import read_source
@@ -155,7 +157,7 @@ def _store(context: typer.Context, app: str, url: str | None, kind: str, name: s
         from headrace.pipeline.flows.map.taking import work_of
         from headrace.pipeline.parquet_table import check_replaceable
 
-    found = found_app(app, context, url)
+    found = load_placed_app(app, context, url)
     check_name(name)
     work_of(found, kind)
     check_replaceable(folder)

@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.parse import pairs
-from headrace.cli.store_access import lasting
+from headrace.cli.store_access import resolve_url
 from headrace.model.errors import BadConfig
 from headrace.model.validate import bounded_repr, check_path
 from headrace.stores.open import with_whole_path
@@ -105,4 +105,4 @@ def folder_of(text: str) -> Path:
 
 def spark_url(url: str | None) -> str:
     """The URL of the store that holds, as Spark's processes can use it: they may run in another folder."""
-    return with_whole_path(lasting(url))
+    return with_whole_path(resolve_url(url))

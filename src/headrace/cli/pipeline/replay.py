@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.options import DryRun, Json, Url, Yes
 from headrace.cli.output import Output, one_line
-from headrace.cli.parse import written
+from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
@@ -51,7 +51,7 @@ def replay(
 
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
-    later, over = written(delay), written(spread)
+    later, over = typed_duration(delay), typed_duration(spread)
     check_times(later, over)
     there = asked.look()
     if not there.queues:

@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
-from headrace.cli.parse import written
+from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import PipelineRequest, short, sparked, working
@@ -43,7 +43,7 @@ def report(
     """
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
-    window_ms = None if window is None else duration_ms("window", written(window))
+    window_ms = None if window is None else duration_ms("window", typed_duration(window))
     said = None
     if as_is and queue != ALL:
         raise BadConfig(

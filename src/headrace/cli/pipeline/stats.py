@@ -7,7 +7,7 @@ import typer
 from headrace.cli.exit_codes import INTERRUPTED, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output, counted
-from headrace.cli.parse import written
+from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -68,7 +68,7 @@ def stats(
     """
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
-    window_ms, every_ms = duration_ms("window", written(window)), duration_ms("every", written(every))
+    window_ms, every_ms = duration_ms("window", typed_duration(window)), duration_ms("every", typed_duration(every))
     chosen = None if no_feed else feed
     if once:
         _all_windows(output, asked, window_ms, chosen, limit)

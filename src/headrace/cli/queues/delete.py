@@ -1,24 +1,24 @@
-"""`headrace queues purge` and `delete`: what cannot be taken back, asked for first and done in bounded steps."""
+"""`headrace queues purge` and `delete`: irreversible, so they ask first; done in bounded steps."""
 
 from msgspec import Struct
 
 from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output, counted
-from headrace.cli.queue_lookup import queue_of
-from headrace.cli.queues.rows import live_text, row_of
 from headrace.cli.queues.show import Name
 from headrace.cli.store_access import with_store
+from headrace.inspect.lookup import queue_of
+from headrace.inspect.queues import QueueRow, queue_row
 from headrace.model.errors import Refused
 from headrace.model.limits import BATCH_MAX
 from headrace.stores.contract.store import Store
 
 
-class Purged(Struct, frozen=True):
-    """How many waiting jobs were dropped, or would be."""
+class QueuePurged(Struct, frozen=True):
+    """The waiting jobs of a queue that were dropped, or would be."""
 
     queue: str
     waiting: int
-    """Jobs that waited when it began."""
+    """Jobs that waited at the beginning."""
     purged: int
     dry_run: bool
 
@@ -33,10 +33,12 @@ def purge(
 ) -> None:
     """Drop all waiting jobs of a queue.
 
-    What runs, has ended or died stays. Jobs that come meanwhile stay, too.
+    Active, finished and dead jobs stay, as do jobs that come meanwhile.
+
+    Example: headrace queues purge mail --dry-run
     """
     output = Output(json=json)
-    done = with_store(url, lambda store: _purged(store, output, tenant, name, dry_run, yes))
+    done = with_store(url, lambda store: _purge(store, output, tenant, name, dry_run, yes))
     output.document(done)
     if dry_run:
         output.say(f"would drop {_jobs(done.waiting)} of queue {done.queue!r}")
@@ -44,14 +46,14 @@ def purge(
         output.say(f"dropped {_jobs(done.purged)} of queue {done.queue!r}")
 
 
-async def _purged(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> Purged:
+async def _purge(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> QueuePurged:
     queue = await queue_of(store, tenant, name)
     waiting = (await store.queues.counts(queue)).waiting
     purged = 0
     if waiting and not dry_run:
         output.confirm(f"Drop {_jobs(waiting)} of queue {name!r} of tenant {tenant!r} for good?", yes=yes)
         with output.progress("dropping", waiting) as advance:
-            # No further than what waited at first: with a busy sender there would be no end.
+            # Only as many as waited at first: with a busy sender there would be no end.
             while purged < waiting:
                 limit = min(BATCH_MAX, waiting - purged)
                 step = await store.queues.purge(queue, limit=limit)
@@ -59,7 +61,7 @@ async def _purged(store: Store, output: Output, tenant: str, name: str, dry_run:
                 advance(step)
                 if step < limit:
                     break
-    return Purged(queue.full_name, waiting, purged, dry_run)
+    return QueuePurged(queue.full_name, waiting, purged, dry_run)
 
 
 def _jobs(count: int) -> str:
@@ -67,7 +69,7 @@ def _jobs(count: int) -> str:
 
 
 class QueueDeleted(Struct, frozen=True):
-    """A queue that was forgotten, or would be."""
+    """A queue that was deleted, or would be."""
 
     queue: str
     tenant: str
@@ -83,20 +85,22 @@ def delete(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Forget a queue that has no jobs left.
+    """Delete a queue that has no live jobs.
 
-    Its finished jobs, dead letters, keys, journal and configuration go with it.
+    Its finished jobs, dead letters, idempotency keys, journal and configuration go with it.
+
+    Example: headrace queues delete mail
     """
     output = Output(json=json)
-    done = with_store(url, lambda store: _deleted(store, output, tenant, name, dry_run, yes))
+    done = with_store(url, lambda store: _delete(store, output, tenant, name, dry_run, yes))
     output.document(done)
     output.say(f"queue {done.queue!r} {'would be' if dry_run else 'was'} deleted")
 
 
-async def _deleted(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> QueueDeleted:
+async def _delete(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> QueueDeleted:
     queue = await queue_of(store, tenant, name)
-    row = await row_of(store, queue, await store.now_ms())
-    if live := live_text(row):  # the store refuses it as well: this is for not asking in vain
+    row = await queue_row(store, queue, await store.now_ms())
+    if live := _live_text(row):  # before a question in vain: the store refuses it as well
         raise Refused(
             "not_empty",
             f"queue {name!r} still has jobs ({live}); let them end, or drop the waiting ones with:"
@@ -112,3 +116,9 @@ async def _deleted(store: Store, output: Output, tenant: str, name: str, dry_run
             while not await store.queues.delete(queue, limit=BATCH_MAX):
                 advance(BATCH_MAX)
     return QueueDeleted(queue.full_name, tenant, not dry_run, dry_run)
+
+
+def _live_text(row: QueueRow) -> str:
+    """The live jobs in words; empty if there are none."""
+    counts = {"waiting": row.waiting, "blocked": row.blocked, "active": row.active}
+    return ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)

@@ -1,0 +1,266 @@
+"""Lists the jobs of a tenant's queues, state by state, in bounded steps."""
+
+import base64
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct, field
+
+from headrace.inspect.lookup import queues_of
+from headrace.model.errors import Refused
+from headrace.model.finished import DeadLetter, FinishedJob
+from headrace.model.job import Record, State
+from headrace.model.limits import CURSOR_CHARS_MAX, PAGE_MAX
+from headrace.model.names import Queue
+from headrace.model.outcome import JobError
+from headrace.model.redact import redact
+from headrace.model.results import Found
+from headrace.model.times import instant_text
+from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
+from headrace.stores.contract.store import Store
+
+STATES = (State.WAITING, State.ACTIVE, State.BLOCKED, State.DONE, State.CANCELLED, State.DEAD)
+"""The order of a list: live jobs first, then finished ones."""
+PEEKS_MAX = 50
+"""Calls that find out whether anything follows; beyond that a page has a cursor in any case."""
+
+
+class ErrorView(Struct, frozen=True):
+    """An error of a job, without secrets."""
+
+    class_: str = field(name="class")
+    message: str
+
+    @staticmethod
+    def of(error: JobError | None) -> "ErrorView | None":
+        """The view of an error, if there is one."""
+        return None if error is None else ErrorView(error.cls, redact(error.message))
+
+
+class JobRow(Struct, frozen=True, kw_only=True):
+    """A job of a list."""
+
+    queue: str
+    id: str
+    kind: str
+    state: State
+    tag: str | None
+    attempts: int
+    stalls: int
+    enqueued_at: str
+    enqueued_at_ms: int
+    run_at: str | None
+    """When a waiting or blocked job is due."""
+    run_at_ms: int | None
+    lease_expires_at: str | None
+    lease_expires_at_ms: int | None
+    ended_at: str | None
+    ended_at_ms: int | None
+    worker: str | None
+    """The worker of an active job."""
+    dead_letter: str | None
+    error: ErrorView | None
+    """The error of the last failed attempt."""
+
+
+class JobPage(Struct, frozen=True):
+    """A page of a list of jobs; `cursor` is None on the last one."""
+
+    jobs: list[JobRow]
+    cursor: str | None
+
+
+async def list_jobs(
+    store: Store, tenant: str, queue: str | None, state: State | None, *, cursor: str | None, limit: int
+) -> JobPage:
+    """The jobs of a queue or of all queues of a tenant, in one state or in all."""
+    scan = JobScan(store, await queues_of(store, tenant, queue), states_of(state), cursor=cursor)
+    jobs, following = await scan.page(limit)
+    return JobPage([job.row() for job in jobs], following)
+
+
+def states_of(state: State | None) -> tuple[State, ...]:
+    """One state, or all in the order of a list."""
+    return STATES if state is None else (state,)
+
+
+class ScannedJob(Struct, frozen=True):
+    """A job in one of its states: an active id with a blocked job is scanned twice, once in each state."""
+
+    queue: Queue
+    state: State
+    body: Record | FinishedJob
+    found: Found | None = None
+    dead_letter: DeadLetter | None = None
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.body.id
+
+    @property
+    def record(self) -> Record | None:
+        """The whole record; a finished job has none."""
+        return self.body if isinstance(self.body, Record) else None
+
+    @property
+    def ended_at_ms(self) -> int | None:
+        """When it was done, was cancelled or died."""
+        if self.dead_letter is not None:
+            return self.dead_letter.died_at_ms
+        return self.body.ended_at_ms if isinstance(self.body, FinishedJob) else None
+
+    @property
+    def error(self) -> JobError | None:
+        """The error of the last failed attempt."""
+        if self.dead_letter is not None:
+            return self.dead_letter.error
+        return None if self.record is None else self.record.error
+
+    def row(self) -> JobRow:
+        """The job as a row of a list."""
+        body, record = self.body, self.record
+        lease = self.found if self.state is State.ACTIVE else None
+        run_at_ms = record.run_at_ms if record is not None and self.state in (State.WAITING, State.BLOCKED) else None
+        lease_expires_at_ms = None if lease is None else lease.lease_expires_at_ms
+        return JobRow(
+            queue=self.queue.full_name,
+            id=body.id,
+            kind=body.kind,
+            state=self.state,
+            tag=body.tag,
+            attempts=body.attempts,
+            stalls=body.stalls,
+            enqueued_at=instant_text(body.enqueued_at_ms),
+            enqueued_at_ms=body.enqueued_at_ms,
+            run_at=instant_or_none(run_at_ms),
+            run_at_ms=run_at_ms,
+            lease_expires_at=instant_or_none(lease_expires_at_ms),
+            lease_expires_at_ms=lease_expires_at_ms,
+            ended_at=instant_or_none(self.ended_at_ms),
+            ended_at_ms=self.ended_at_ms,
+            worker=None if lease is None else lease.worker,
+            dead_letter=None if self.dead_letter is None else str(self.dead_letter.key),
+            error=ErrorView.of(self.error),
+        )
+
+
+def instant_or_none(at_ms: int | None) -> str | None:
+    """An instant as text, if there is one."""
+    return None if at_ms is None else instant_text(at_ms)
+
+
+class _Position(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a list continues."""
+
+    state: State
+    queue: str
+    cursor: str | None
+
+
+class JobScan:
+    """Goes through states, and in each through queues. It ends although jobs come and go: by cursor, never back.
+
+    Raises `Refused` (`bad_cursor`) for a cursor of another scan.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queues: Sequence[Queue],
+        states: Sequence[State] = STATES,
+        *,
+        cursor: str | None = None,
+        where: DeadLetterFilter = ALL_DEAD_LETTERS,
+    ) -> None:
+        self._store = store
+        self._where = where
+        self._states, self._queues = states, queues
+        self._index = 0
+        """Of the partition: all queues in the first state, then all in the next."""
+        self._cursor: str | None = None
+        if cursor is not None:
+            self._index, self._cursor = _read_cursor(cursor, states, queues)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the scan is at its end."""
+        return self._index >= len(self._states) * len(self._queues)
+
+    @property
+    def partition(self) -> tuple[State, Queue]:
+        """What comes next: a state of a queue."""
+        state, queue = divmod(self._index, len(self._queues))
+        return self._states[state], self._queues[queue]
+
+    @property
+    def cursor(self) -> str | None:
+        """Where another scan continues; None at the end."""
+        if self.is_over:
+            return None
+        state, queue = self.partition
+        packed = msgspec.json.encode(_Position(state, queue.full_name, self._cursor))
+        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+    async def take(self, limit: int = PAGE_MAX) -> list[ScannedJob]:
+        """The next jobs of one partition: at most `limit`, and at times none although more follow."""
+        state, queue = self.partition
+        limit = min(limit, PAGE_MAX)
+        if state is State.DEAD:
+            dead = await self._store.dead.list(queue, where=self._where, cursor=self._cursor, limit=limit)
+            jobs = [ScannedJob(queue, state, each.record, dead_letter=each) for each in dead.rows]
+            self._cursor = dead.cursor
+        else:
+            page = await self._store.reads.list(queue, state, cursor=self._cursor, limit=limit)
+            jobs = [ScannedJob(queue, state, _body(found, state), found=found) for found in page.rows]
+            self._cursor = page.cursor
+        if self._cursor is None:
+            self._index += 1
+        return jobs
+
+    def is_at(self, partition: tuple[State, Queue]) -> bool:
+        """Whether more of this partition follows."""
+        return not self.is_over and self.partition == partition
+
+    def skip_partition(self) -> None:
+        """Leave out the rest of this partition."""
+        self._index, self._cursor = self._index + 1, None
+
+    async def page(self, limit: int) -> tuple[list[ScannedJob], str | None]:
+        """The next `limit` jobs, fewer at the end only, and the cursor of what follows, None if nothing does."""
+        jobs: list[ScannedJob] = []
+        while len(jobs) < limit and not self.is_over:
+            jobs += await self.take(limit - len(jobs))
+        cursor = self.cursor
+        for _ in range(PEEKS_MAX):
+            if self.is_over:
+                return jobs, None
+            if await self.take(1):
+                break
+        return jobs, cursor
+
+
+def _body(found: Found, state: State) -> Record | FinishedJob:
+    body = found.record
+    match state:
+        case State.BLOCKED:
+            body = found.blocked_job
+        case State.DONE | State.CANCELLED:
+            assert found.finished_job is not None  # a list of finished jobs holds nothing else
+            return found.finished_job
+    assert body is not None  # a live job has a record
+    return body
+
+
+def _read_cursor(cursor: str, states: Sequence[State], queues: Sequence[Queue]) -> tuple[int, str | None]:
+    try:
+        cursor = cursor[: 4 * CURSOR_CHARS_MAX]
+        packed = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), b"-_", validate=True)
+        position = msgspec.json.decode(packed, type=_Position)
+        queue = [queue.full_name for queue in queues].index(position.queue)
+        index = states.index(position.state) * len(queues) + queue
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise Refused(
+            "bad_cursor", "the cursor does not belong to a list with these options; start without a cursor"
+        ) from error
+    return index, position.cursor

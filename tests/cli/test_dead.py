@@ -158,8 +158,8 @@ def test_show_of_no_dead_letter_is_told_and_of_several_is_refused(file_url: str)
     )
     assert (unknown.code, unknown.document) == (1, {"name": "0:99", "found": False})
     assert several == Ran(
-        2, "", "headrace: 'd' names dead letters of the queues other and third; say which with --queue\n"
+        2, "", "headrace: 'd' names dead letters of the queues other and third; choose one with --queue\n"
     )
     assert reason == Ran(
-        2, "", "headrace: no job dies of 'boredom'; the reasons are attempts, stalls, failed, expired\n"
+        2, "", "headrace: 'boredom' is not a reason of death; reasons: attempts, stalls, failed, expired\n"
     )

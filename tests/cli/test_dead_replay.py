@@ -125,7 +125,7 @@ def test_replay_may_be_for_later(file_url: str) -> None:
     timed = run("dead", "replay", "b", "--run-at", str(soon_ms), url=file_url)
 
     assert (delayed.code, timed.code, far.code, both.code) == (0, 0, 2, 2)
-    assert "a year from now at most" in far.err
+    assert "at most a year from now" in far.err
     assert "give one of them" in both.err
     [a, b] = with_store(file_url, lambda store: listed(store, State.WAITING))
     assert a.record is not None
@@ -183,8 +183,7 @@ def test_what_says_nothing_or_two_things_is_refused(file_url: str) -> None:
     spread = run("dead", "replay", "a", "--spread", "soon", url=file_url)
 
     assert nothing.err == (
-        "headrace: nothing says which dead letters to replay; give ids or dead "
-        "letters, or a filter such as --kind, --reason or"
+        "headrace: no dead letters to replay were selected; give ids or keys, a filter such as --kind, --reason or"
         " --since, or --all\n"
     )
     assert "purge takes names or a filter, not both" in both.err

@@ -114,7 +114,7 @@ def test_in_a_terminal_repairs_are_listed_before_the_table(file_url: str) -> Non
     ran = run("doctor", "--repair", url=file_url, terminal=True)
 
     assert ran.code == 0
-    assert "repaired: set 1 counter right" in ran.out
+    assert "repaired: corrected 1 counter" in ran.out
     assert "damage" in ran.out
 
 
@@ -230,8 +230,8 @@ async def test_a_repair_takes_back_leases_and_says_so() -> None:
 
     repairs = await repair(store, [Queue("mail")], steps.append)
 
-    assert (repairs.leases, repairs.text, steps) == (1, "repaired: took back 1 lease", [1])
-    assert (await repair(store, [Queue("mail")], steps.append)).text == "nothing had to be repaired"
+    assert (repairs.leases, repairs.text, steps) == (1, "repaired: released 1 lease", [1])
+    assert (await repair(store, [Queue("mail")], steps.append)).text == "nothing to repair"
     assert await only(store, "wrong") == []
 
 

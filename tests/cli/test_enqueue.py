@@ -140,7 +140,7 @@ def test_an_option_beats_the_function_and_a_terminal_shows_the_same(file_url: st
     again = run(*words, "--delay", "5m", url=file_url, cwd=project, terminal=True)
 
     assert ran.lines[0] == "job u was created on queue 'night'"
-    assert again.lines[0] == "job u waits already on queue 'night' and was updated"
+    assert again.lines[0] == "job u was already waiting on queue 'night' and was updated"
     job = found(file_url, "night", "u")
     assert job.record is not None
     assert job.record.policy.max_attempts == 2
@@ -184,15 +184,15 @@ def test_a_payload_may_be_piped_in(file_url: str) -> None:
         (["welcome", "user_id=x"], "wrong arguments for welcome(user_id: int, name: str = ''): Expected `int`"),
         (["welcome", "[1]"], "the payload for welcome(user_id: int, name: str = '') must be an object of arguments"),
         (["add", "a=1", "b=2"], "the payload for add(a: int, b: int) must be an array of arguments; found {'a': 1"),
-        (["welcome", '{"self": 1}'], "welcome(user_id: int, name: str = '') cannot be called with {'self': 1}"),
-        (["welcome", "user_id"], "the payload 'user_id' is no JSON"),
+        (["welcome", '{"self": 1}'], "wrong arguments for welcome(user_id: int, name: str = ''): {'self': 1}"),
+        (["welcome", "user_id"], "the payload 'user_id' is not valid JSON"),
         (["welcome", "user_id=1", "x"], "a payload is JSON in one word"),
         (["welcome", "user_id=1", "user_id=2"], "the payload names 'user_id' twice"),
-        (["welcome", "user_id=1", "--payload-file", "x"], "a payload is given once"),
+        (["welcome", "user_id=1", "--payload-file", "x"], "a payload can be given once"),
         (["welcome", "--payload-file", "missing"], "the payload cannot be read from missing: No such file"),
         (["welcome", "user_id=1", "--delay", "soon"], "delay 'soon' is not a valid duration"),
         (["welcome", "user_id=1", "--run-at", "noon"], "run_at 'noon' is not a valid time"),
-        (["welcome", "user_id=1", "--header", "x"], "--header wants NAME=VALUE; found 'x'"),
+        (["welcome", "user_id=1", "--header", "x"], "--header must be NAME=VALUE; found 'x'"),
         (["welcome", "user_id=1", "--priority", "11"], "priority"),
         (["--from", "missing.jsonl"], "the jobs cannot be read from missing.jsonl: No such file"),
         (["--from", "-", "--id", "x"], "--id is for one job, and --from sends many"),

@@ -69,7 +69,7 @@ def test_settings_of_a_feed_are_taken_as_people_write_them(file_url: str) -> Non
     state = with_store(file_url, described)
     assert (made.code, made.out) == (0, "feed 'news' of tenant 'default' was created\n")
     assert (done.code, done.lines[0]) == (0, "items_keep_ms: 1h → 0")
-    assert done.lines[2] == "feed 'news' has version 1 of its configuration now"
+    assert done.lines[2] == "feed 'news' has version 1 of its configuration"
     assert state is not None
     assert (state.config.items_max, state.config.items_keep_ms) == (50, 0)
     assert (state.config.changes_keep_ms, state.config.changes_keep_max) == (2 * 86_400_000, 500)
@@ -102,7 +102,7 @@ def test_items_go_where_they_are_put(file_url: str) -> None:
     assert (first.code, first.out) == (0, "item 3 was published in 'board', first\n")
     assert before.document == {"feed": "board", "tenant": "default", "id": "x", "status": "published"}
     assert (edited.code, edited.out) == (0, "item x was edited in 'board'\n")
-    assert (moved.document["status"], again.out) == ("moved", "item 1 stands there already: last\n")
+    assert (moved.document["status"], again.out) == ("moved", "item 1 is already there: last\n")
     assert [(each["id"], each["item"]) for each in shown["items"]] == [
         *(("3", "three"), ("x", {"user_id": 43})),
         *(("2", "two"), ("1", "one")),
@@ -121,7 +121,7 @@ def test_items_are_whole_for_programs_and_one_line_each_in_a_terminal(filled_url
     assert max(map(len, watched.lines)) <= COLUMNS
     assert watched.lines[2].endswith("…")
     assert piped.lines[2].endswith(json.dumps("x" * 500))
-    assert piped.lines[3].endswith("2 bytes that are no text: b'\\xff\\x00'")
+    assert piped.lines[3].endswith("2 bytes that are not text: b'\\xff\\x00'")
     found = document.document["items"]
     assert [each["id"] for each in found] == [ODD, "bytes", "one"]
     assert [each["item"] for each in found] == ["x" * 500, {"base64": "/wA="}, {"a": 2}]
@@ -181,7 +181,7 @@ def test_a_wrong_line_of_a_file_leaves_nothing_behind(file_url: str) -> None:
     ("words", "message"),
     [
         (["publish", "nws", "1"], "tenant 'default' has no feed 'nws'; did you mean 'news'?"),
-        (["items", "zzz"], "tenant 'default' has no feed 'zzz'; there are board, inbox, news"),
+        (["items", "zzz"], "tenant 'default' has no feed 'zzz'; its feeds: board, inbox, news"),
         (["items", "news", "--tenant", "acme"], "tenant 'acme' has no feed 'news'; it has none yet"),
         (["create", "no name"], "feed name 'no name' is not a name"),
         (["create", "news"], "there is a feed 'default/news' already"),
@@ -190,27 +190,27 @@ def test_a_wrong_line_of_a_file_leaves_nothing_behind(file_url: str) -> None:
         (["configure", "news", "item_max=1"], "feeds have no setting 'item_max'; did you mean 'items_max'?"),
         (["configure", "news", "items_max=1", "--if-version", "7"], "was to be at version 7 and is at 0"),
         (["delete", "*"], "the feed directory is read-only"),
-        (["publish", "news", "{"], "the item '{' is no JSON"),
-        (["publish", "news"], "an item is needed, as in: headrace feeds publish news user_id=42"),
+        (["publish", "news", "{"], "the item '{' is not valid JSON"),
+        (["publish", "news"], "the item is missing; give it as in: headrace feeds publish news user_id=42"),
         (["publish", "news", json.dumps("x" * 262_144)], "item has 262,146 bytes; at most 262,144 are kept"),
         (["publish", "news", "1", "--id", "x" * 257], "the id of an item must have 1 to 256 characters; found 257"),
         (["publish", "news", "1", "--first"], "'default/news' is of type 'feed' and cannot publish 'first'"),
-        (["publish", "board", "1", "--first", "--after", "2"], "an item has one place; found --after and --first"),
+        (["publish", "board", "1", "--first", "--after", "2"], "an item has one position; found --after and --first"),
         (["publish", "board", "1", "--before", "9"], "'board' has no item '9' to put another before"),
         (["publish", "board", "1", "--edit", "--id", "9"], "'board' has no item '9'"),
         (["publish", "board", "1", "--edit"], "an edit names an item and no position"),
         (["publish", "board", "--from", "none.jsonl"], "the items cannot be read from none.jsonl"),
-        (["publish", "board", "--from", "-", "--first"], "a place is for one item, and --from publishes many"),
-        (["move", "board", "1"], "nothing says where to; give --before ID, --after ID, --first or --last"),
+        (["publish", "board", "--from", "-", "--first"], "a position is for one item, and --from publishes many"),
+        (["move", "board", "1"], "the position is missing; give --before ID, --after ID, --first or --last"),
         (["move", "board", "9", "--first"], "'board' has no item '9'"),
         (["move", "board", "1", "--after", "9"], "'board' has no item '9' to put another after"),
         (["move", "news", "one", "--first"], "'default/news' is of type 'feed' and cannot move items"),
         (["items", "news", "--cursor", "gibberish"], "the cursor is not one that a list of this feed gave"),
-        (["tail"], "one thing is followed: a feed by its NAME, --queue NAME, or --all; found none"),
+        (["tail"], "give one source: a feed by its NAME, --queue NAME, or --all; found none"),
         (["tail", "nws"], "tenant 'default' has no feed 'nws'; did you mean 'news'?"),
         (["tail", "--queue", "mail"], "tenant 'default' has no queue 'mail'"),
         (["tail", "news", "--cursor", "gibberish"], "'gibberish' is not a cursor"),
-        (["tail", "news", "--cursor", "x", "--new"], "it starts in one place; found --cursor and --new"),
+        (["tail", "news", "--cursor", "x", "--new"], "a tail starts in one place; found --cursor and --new"),
         (["tail", "news", "--cursor-file", "no/such/folder"], "the cursor cannot be kept in no/such/folder"),
     ],
 )

@@ -48,7 +48,7 @@ def test_tail_prints_what_is_there_then_what_changes_and_says_how_to_go_on(file_
         tail.send_signal(signal.SIGINT)
         _, err = tail.communicate(timeout=RUN_S)
     published(file_url, "two", "three")
-    words = err.removeprefix("go on with: headrace ").split()
+    words = err.removeprefix("continue with: headrace ").split()
     resumed = run(*words, "--limit", "2", "--json", url=file_url)
 
     assert (tail.returncode, words[:4]) == (130, ["feeds", "tail", "news", "--cursor"])
@@ -88,7 +88,7 @@ def test_a_tail_too_far_behind_shows_the_gap_and_then_the_items(file_url: str) -
 
     ran = run("feeds", "tail", "news", "--cursor", str(state.cursor), "--limit", "5", url=file_url)
 
-    assert ran.lines[0].strip() == "gap         changes were missed: forget what came before; what is there now follows"
+    assert ran.lines[0].strip() == "gap         changes were missed: drop all earlier items; the current ones follow"
     assert [line.split()[1:3] for line in ran.lines[1:]] == [["present", id] for id in ("one", "two", "three", "four")]
 
 
@@ -105,7 +105,7 @@ def test_in_a_terminal_every_change_is_one_line_that_fits(file_url: str) -> None
     line, hint = ran.lines
     assert (len(line), line[12], line[-8:]) == (COLUMNS, "Z", "x…  test")
     assert line[13:].startswith('  published   odd\\n:{}\\x07  "xxx')
-    assert hint.startswith("go on with: headrace feeds tail news --cursor ")
+    assert hint.startswith("continue with: headrace feeds tail news --cursor ")
 
 
 def test_a_reader_that_has_seen_enough_ends_the_tail_before_anything_changes(file_url: str) -> None:

@@ -80,7 +80,7 @@ def test_every_command_has_help_for_itself_and_each_option_and_can_speak_json(
         (["queues", "show"], "Missing argument 'NAME'"),
         (["workers", "extra"], "extra"),
         (["workers", "--url", "mysql://somewhere"], "no store for scheme 'mysql'; known URLs: memory://"),
-        (["workers", "--url", "memory://"], "a store in memory is seen by no other process"),
+        (["workers", "--url", "memory://"], "no other process sees a store in memory"),
         (["workers", "--tenant", "No Body"], "tenant 'No Body' is not a name"),
         (["workers", "--queue", "nowhere"], "tenant 'default' has no queue 'nowhere'; it has none yet"),
         (["queues", "--tenant", "x", "show", "mail"], "show mail"),

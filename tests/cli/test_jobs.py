@@ -89,7 +89,7 @@ def test_list_refuses_a_cursor_that_it_did_not_give(file_url: str) -> None:
     nonsense = run("jobs", "list", "--cursor", "nonsense", url=file_url)
     elsewhere = run("jobs", "list", "--state", "dead", "--cursor", other, url=file_url)
 
-    told = "headrace: the cursor is not one that this list gave with the same options; start without --cursor\n"
+    told = "headrace: the cursor does not belong to a list with these options; start without a cursor\n"
     assert nonsense == Ran(2, "", told)
     assert elsewhere == Ran(2, "", told)
 
@@ -165,8 +165,8 @@ def test_a_time_that_is_none_is_refused(file_url: str) -> None:
 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        "headrace: older_than 'yesterday' is no time; say how long ago ('30s', '2h', '7d'), or when, as in"
-        " 2030-01-31T12:00:00Z\n"
+        "headrace: older_than 'yesterday' is not a valid time; use 30s, 2h or 7d for how long ago, or an instant such"
+        " as 2030-01-31T12:00:00Z\n"
     )
 
 

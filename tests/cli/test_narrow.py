@@ -122,7 +122,7 @@ def test_a_beginning_that_several_ids_have_is_refused_with_some_of_them(url: str
 
     some = ", ".join(repr(id) for id in sorted(ids(LONG) + ids(FILMS))[:5])
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == (f"headrace: several ids begin with '{start}': {some} and more; write more of the one you mean\n")
+    assert ran.err == (f"headrace: several ids begin with '{start}': {some} and more; write more of the id\n")
     assert (marked.code, '"reason":"ambiguous_id"' in marked.err) == (2, True)
 
 

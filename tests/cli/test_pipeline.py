@@ -16,7 +16,7 @@ OTHERS = ("fleet", "ingest", "map", "views")
 ONCE = ("history", "stats")
 NEEDED = {"replay": ["--where", "true"], "backfill": ["--where", "true", "--name", "again"]}
 """What a command cannot do without."""
-NOTHING = "there are no events yet: a queue comes to be with its first job, as in: headrace enqueue KIND"
+NOTHING = "there are no events yet: the first job of a queue creates it, as in: headrace enqueue KIND"
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
         (words("jobs", "--dir", "a*"), "--dir 'a*' holds one of * ? [ ] { } \\, which Spark takes for a pattern"),
         (words("jobs", "--origin", "history"), "there is no history in headrace-data; write one with: headrace"),
         (words("jobs", "--queue", "none"), "there is no queue 'none' of any tenant"),
-        (words("jobs", "--conf", "spark"), "--conf wants NAME=VALUE; found 'spark'"),
-        (words("jobs", "--url", "memory://"), "a store in memory is seen by no other process"),
+        (words("jobs", "--conf", "spark"), "--conf must be NAME=VALUE; found 'spark'"),
+        (words("jobs", "--url", "memory://"), "no other process sees a store in memory"),
         (words("history", "--hold", "--no-consumer"), "--hold is for a consumer, and --no-consumer was given"),
         (words("history", "--every", "soon"), "every 'soon' is not a valid duration"),
         (words("replay", "--spread", "soon"), "spread 'soon' is not a valid duration"),

@@ -33,7 +33,7 @@ def test_settings_are_read_as_people_write_them(written: list[str], changes: dic
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (["timeout"], "a change is written key=value, as in timeout=30s; found 'timeout'"),
+        (["timeout"], "a setting must be key=value, as in timeout=30s; found 'timeout'"),
         (["timout=3s"], "queues have no setting 'timout'; did you mean 'timeout'?"),
         (
             ["colour=red"],

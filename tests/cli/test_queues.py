@@ -102,9 +102,9 @@ def test_without_queues_the_command_to_create_one_is_shown(file_url: str) -> Non
     stranger = run("queues", "--tenant", "stranger", url=file_url)
 
     assert (fresh.code, fresh.err) == (0, "")
-    assert fresh.out.startswith("there are no queues yet; a queue comes to be with its first job")
+    assert fresh.out.startswith("there are no queues yet; the first job of a queue creates it")
     assert stranger.out == (
-        "tenant 'stranger' has no queues; tenants that have some: acme, default; name one with --tenant,"
+        "tenant 'stranger' has no queues; tenants with queues: acme, default; choose one with --tenant,"
         " or --all-tenants\n"
     )
 
@@ -144,7 +144,7 @@ def test_a_paused_queue_hands_out_nothing_until_it_is_resumed(url: str) -> None:
     claimed_then = with_store(url, lambda store: playing(store).claim_ids(nonce="another-nonce"))
 
     assert (first.code, first.err) == (0, "")
-    assert first.lines == ["queue 'mail' is paused", "queue 'idle' was paused already"]
+    assert first.lines == ["queue 'mail' paused", "queue 'idle' was already paused"]
     assert (claimed, claimed_then) == ([], ["due"])
     assert again.document == {"queues": [{"queue": "mail", "paused": False, "changed": True, "version": 2}]}
 
@@ -161,7 +161,7 @@ def test_a_change_of_the_configuration_shows_what_was_and_what_is(url: str) -> N
         "timeout_ms: 0 → 30s",
         "max_attempts: 10 → 5",
         "keep_done_ms: 1h → 500ms",
-        "queue 'mail' has version 1 of its configuration now",
+        "queue 'mail' has version 1 of its configuration",
     ]
     assert programs.document == {
         "queue": "mail",

@@ -49,5 +49,5 @@ def test_in_a_terminal_workers_are_shown_or_the_command_to_start_one(file_url: s
     ran = run("workers", url=file_url, terminal=True)
 
     assert (none.code, none.err) == (0, "")
-    assert none.out.startswith("no worker has claimed anything within the last day; start one with: headrace worker")
+    assert none.out.startswith("no worker has claimed a job within the last day; start one with: headrace worker")
     assert [line.split()[0] for line in ran.lines[2:]] == ["late", "early"]

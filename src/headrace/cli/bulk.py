@@ -71,7 +71,7 @@ class NamedItem(Struct, Generic[T], frozen=True):
     """What was found under the name, also if there is nothing to act on."""
 
 
-class Step(Struct, Generic[T], frozen=True):
+class BulkStep(Struct, Generic[T], frozen=True):
     """Selected items of one queue, and the number of items that were looked at for them."""
 
     queue: Queue
@@ -99,7 +99,7 @@ class Selection(Protocol[T]):
     async def find(self, store: Store) -> Sequence[NamedItem[T]]:
         """The named items."""
 
-    def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[Step[T]]:
+    def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[BulkStep[T]]:
         """The items that match the filter and were there at the beginning."""
 
     def answers(self, items: Sequence[NamedItem[T]], statuses: Mapping[str, str]) -> list[Any]:

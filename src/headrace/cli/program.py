@@ -62,9 +62,9 @@ def build_program(arguments: Sequence[str]) -> typer.Typer:
             _add(program, name, command)
         else:
             program.command(name, help=command.help)(_not_imported)
-    if wanted is not None and not _is_completion():
+    if wanted is not None and not _is_completion() and (table := project_table(Path.cwd())):
         functions = functions_of(import_module(COMMANDS[wanted].module))
-        defaults = defaults_of(project_table(Path.cwd()), wanted, functions, COMMANDS)
+        defaults = defaults_of(table, wanted, functions, COMMANDS)
         program.info.context_settings = _SETTINGS | {"default_map": defaults}
     return program
 

@@ -3,7 +3,7 @@
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.store_access import with_store
-from headrace.inspect.workers import WorkerRow, list_workers
+from headrace.inspect.workers import WorkerListRow, list_workers
 from headrace.model.times import duration_text
 
 COLUMNS = ("worker", "seen", "active#", "queues")
@@ -24,6 +24,6 @@ def command(url: Url = None, tenant: Tenant = TENANT, queue: AnyQueue = None, js
     )
 
 
-def worker_cells(row: WorkerRow) -> tuple[object, ...]:
+def worker_cells(row: WorkerListRow) -> tuple[object, ...]:
     """A row under COLUMNS."""
     return row.worker, f"{duration_text(row.seen_ms_ago)} ago", row.active, ", ".join(row.queues)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from headrace.inspect.jobs import instant_or_none
 from headrace.inspect.lookup import look_at_each, queue_of
-from headrace.inspect.workers import WorkerRow, list_workers
+from headrace.inspect.workers import WorkerListRow, list_workers
 from headrace.model.names import Queue
 from headrace.model.queue_config import SETTABLE, QueueConfig, first_config
 from headrace.model.results import Counts
@@ -112,7 +112,7 @@ class QueueView(Struct, frozen=True):
     version: int
     """Of the configuration: rises by one with every change."""
     settings: list[Setting]
-    workers: list[WorkerRow]
+    workers: list[WorkerListRow]
     journal: list[JournalRow]
 
 

@@ -11,7 +11,7 @@ from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 
 
-class WorkerRow(Struct, frozen=True):
+class WorkerListRow(Struct, frozen=True):
     """A worker that has claimed within the last day."""
 
     worker: str
@@ -26,7 +26,7 @@ class WorkerRow(Struct, frozen=True):
 class WorkerList(Struct, frozen=True):
     """The workers of a queue or a tenant."""
 
-    workers: list[WorkerRow]
+    workers: list[WorkerListRow]
 
 
 async def list_workers(store: Store, tenant: str, queue: str | None) -> WorkerList:
@@ -46,7 +46,7 @@ async def list_workers(store: Store, tenant: str, queue: str | None) -> WorkerLi
     latest = sorted(queue_names, key=lambda worker: (-seen_at_ms[worker], worker))
     return WorkerList(
         [
-            WorkerRow(
+            WorkerListRow(
                 worker,
                 sorted(queue_names[worker]),
                 active[worker],

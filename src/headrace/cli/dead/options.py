@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from headrace.cli.bulk import NamedItem, StatusTally, Step, status_text
+from headrace.cli.bulk import BulkStep, NamedItem, StatusTally, status_text
 from headrace.inspect.dead_letters import REASONS, DeadLetterQuery, find_dead_letters
 from headrace.inspect.jobs import JobScan
 from headrace.inspect.lookup import queues_of
@@ -87,7 +87,7 @@ class DeadLetterSelection(Struct, frozen=True, kw_only=True):
         found = await find_dead_letters(store, self.tenant, self.queue, self.names)
         return [NamedItem(each.name, each.queue, each.dead_letter, each) for each in found]
 
-    async def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[Step[DeadLetter]]:
+    async def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[BulkStep[DeadLetter]]:
         """The dead letters that match and were there before: a job that dies again is left alone."""
         begun_at_ms = await store.now_ms()
         # Before and not at this instant: a replayed job may die again within the same millisecond.
@@ -101,7 +101,7 @@ class DeadLetterSelection(Struct, frozen=True, kw_only=True):
                 while len(pending) >= BATCH_MAX or (pending and scan.is_over):
                     batch, pending = pending[:BATCH_MAX], pending[BATCH_MAX:]
                     tally.looked += len(batch)
-                    yield Step(queue, batch, len(batch))
+                    yield BulkStep(queue, batch, len(batch))
 
     def answers(
         self, items: Sequence[NamedItem[DeadLetter]], statuses: Mapping[str, str]

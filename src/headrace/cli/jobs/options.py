@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from headrace.cli.bulk import NamedItem, StatusTally, Step, batches, status_text
+from headrace.cli.bulk import BulkStep, NamedItem, StatusTally, batches, status_text
 from headrace.inspect.job_ids import whole_id
 from headrace.inspect.jobs import JobScan, ScannedJob
 from headrace.inspect.lookup import look_at_each, queues_of
@@ -117,7 +117,7 @@ class JobSelection(Struct, frozen=True, kw_only=True):
             return NamedItem(id, queue, TargetJob(id, None), found)
         return NamedItem(id, places[0][0], None, places[0][1]) if places else NamedItem(id)
 
-    async def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[Step[TargetJob]]:
+    async def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[BulkStep[TargetJob]]:
         """The jobs that match and were there at the beginning."""
         begun_at_ms = await store.now_ms()
         where = read_filter(begun_at_ms, kind=self.kind, tag=self.tag, older_than=self.older_than)
@@ -126,7 +126,7 @@ class JobSelection(Struct, frozen=True, kw_only=True):
             selected = [job for job in jobs if where.matches(job) and job.body.enqueued_at_ms <= begun_at_ms]
             if self.once:
                 selected = await _in_liveliest_state(store, selected)
-            yield Step(queue, [TargetJob(job.id, job.state) for job in selected], len(jobs))
+            yield BulkStep(queue, [TargetJob(job.id, job.state) for job in selected], len(jobs))
 
     def answers(self, items: Sequence[NamedItem[TargetJob]], statuses: Mapping[str, str]) -> list[BulkJobAnswer]:
         """The status of each named job."""

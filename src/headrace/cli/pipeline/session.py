@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.query_progress import Spark
 
 
-NOTHING = "there are no events yet: a queue comes to be with its first job, as in: headrace enqueue KIND"
+NOTHING = "there are no events yet: the first job of a queue creates it, as in: headrace enqueue KIND"
 FEW_EVENTS = 500_000
 """Below this a run is over before Java's better compiler has paid for itself."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from itertools import count
+from itertools import count, islice
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from headrace.model.job import State
 from headrace.model.limits import PAYLOAD_BYTES_MAX, SCAN_PART_BYTES
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Failed, Outcome
-from headrace.model.results import Found, Group, Scan
+from headrace.model.results import ALL_IDS, Found, Group, IdRange, Scan
 from tests.support.fold import Folded
 from tests.support.play import BOOM, Play
 
@@ -23,11 +23,13 @@ OVER = 16
 """Rows by which a part may exceed its limit."""
 
 
-async def parts_of(play: Play, shard: Shard, group: Group, limit: int = 1_000) -> AsyncIterator[Scan]:
+async def parts_of(
+    play: Play, shard: Shard, group: Group, limit: int = 1_000, ids: IdRange = ALL_IDS
+) -> AsyncIterator[Scan]:
     """The parts of one scan, one after the other."""
     cursor: str | None = None
     for _ in range(2_000):
-        part = await play.store.reads.scan(shard, group, cursor=cursor, limit=limit, now_ms=play.now_ms)
+        part = await play.store.reads.scan(shard, group, ids=ids, cursor=cursor, limit=limit, now_ms=play.now_ms)
         yield part
         cursor = part.cursor
         if cursor is None:
@@ -229,6 +231,44 @@ async def test_each_part_equals_the_journal_up_to_its_seq(play: Play) -> None:
             keys = {key_of(row)[group == "dead"] for row in part.rows}
             assert keys == whole(folded[shard], group)
     assert len({part.as_of_seq for *_, part in parts}) > 1
+
+
+@pytest.mark.parametrize("cuts", [["b"], ["a-07", "b-03", "dead-02"], ["", "a", "~"]], ids=str)
+async def test_ranges_of_ids_divide_a_scan_without_a_gap_or_a_row_twice(play: Play, cuts: list[str]) -> None:
+    await some_of_each(play)
+    ranges = [IdRange(after, upto) for after, upto in zip(["", *cuts], [*cuts, None], strict=True)]
+
+    for shard in play.queue.all_shards():
+        for group in GROUPS:
+            whole = {key_of(row) async for part in parts_of(play, shard, group) for row in part.rows}
+            found = []
+            for ids in ranges:
+                rows = [row async for part in parts_of(play, shard, group, 5, ids) for row in part.rows]
+                assert all(ids.holds(row.id) for row in rows)
+                found.append({key_of(row) for row in rows})
+            assert set().union(*found) == whole
+            assert sum(map(len, found)) == len(whole)
+
+
+async def test_ids_cut_a_shard_into_equal_ranges_where_a_store_has_them_in_order(play: Play) -> None:
+    shard = Shard(play.queue)
+    unknown = await play.store.reads.split_ids(shard, 4)
+    await end(play, ids_of(shard, 9, "done"), Done(b"1"))
+    await play.enqueue_all(*[play.job(id) for id in ids_of(shard, 40)])
+
+    cuts = [list(await play.store.reads.split_ids(shard, parts, now_ms=play.now_ms)) for parts in (1, 4, 1_000)]
+
+    ids = sorted(ids_of(shard, 40))
+    assert (unknown, cuts[0]) == ([], [])
+    if cuts[1]:
+        assert cuts[1] == [ids[9], ids[19], ids[29]]
+    assert cuts[2] == []
+
+
+def ids_of(shard: Shard, count: int, name: str = "job") -> list[str]:
+    """Ids that belong to a shard."""
+    found = (f"{name}-{number}" for number in range(100_000))
+    return list(islice((id for id in found if shard.queue.index_of(id) == shard.index), count))
 
 
 async def test_a_part_of_a_scan_names_its_instant_of_the_journal(play: Play) -> None:

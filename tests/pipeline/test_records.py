@@ -22,9 +22,9 @@ from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Failed, JobError, Retried
 from headrace.model.policy import Policy
-from headrace.model.results import Found
+from headrace.model.results import ALL_IDS, Found
 from headrace.pipeline.source.records.lookup import RecordLookup, look_up
-from headrace.pipeline.source.records.reader import ShardGroups
+from headrace.pipeline.source.records.reader import ShardScan
 from headrace.stores.contract.store import Store
 from tests.pipeline.served import SERVED, Batch, ask, fresh_url
 from tests.pipeline.stories import ODD_MESSAGE, instant
@@ -216,7 +216,7 @@ def test_a_read_of_dead_jobs_looks_at_nothing_else(file_url: str) -> None:
     results = Batch(EqualTo(("outcome",), "dead"), url=file_url, what="results", tenant="acme")
     nobody = Batch(EqualTo(("queue",), "other"), url=file_url, what="jobs", tenant="acme")
 
-    assert [part.work for part in dead.parts] == [tuple(ShardGroups(shard, ("dead",)) for shard in MAIL.all_shards())]
+    assert [part.work for part in dead.parts] == [tuple(ShardScan(shard, ("dead",)) for shard in MAIL.all_shards())]
     assert {row["state"] for row in dead.rows} == {"dead"}
     assert {each.groups for part in other.parts for each in part.work} == {("alive", "ended")}
     assert {row["state"] for row in other.rows} == {"blocked", "done", "cancelled"}
@@ -269,6 +269,29 @@ async def test_records_that_are_found_say_as_of_which_seq_they_are(tmp_path: Pat
         assert [each.state for each in found.found] == ["cancelled"]
         assert (found.shard, found.seq) == (shard, (await store.journal.bounds(shard)).last_seq)
         assert next(moves) == []
+
+
+def test_a_large_shard_is_read_by_several_tasks_each_row_once(url: str) -> None:
+    one = Queue("one", "acme")
+
+    async def fill(store: Store) -> None:
+        await all_states(store)
+        await store.jobs.enqueue([job(f"job-{number:02}", one) for number in range(30)])
+
+    ask(url, fill)
+    options = {"url": url, "what": "jobs", "tenant": "acme"}
+
+    whole, cut = Batch(**options), Batch(**options, maxEventsPerPartition="7")
+
+    names = ("queue", "id", "state", "dead_letter")
+    known = [sorted((tuple(row[name] for name in names) for row in each.rows), key=str) for each in (whole, cut)]
+    assert known[0] == known[1]
+    ranges = [each.ids for part in cut.parts for each in part.work if each.shard == Shard(one)]
+    if url.startswith("redis"):
+        assert ranges == [ALL_IDS]
+    else:
+        assert len(ranges) == 5
+        assert {sum(each.holds(f"job-{number:02}") for number in range(30)) for each in ranges} == {6}
 
 
 def test_as_many_tasks_as_asked_for_read_the_same_rows(file_url: str) -> None:

@@ -12,12 +12,14 @@ from headrace.model.job import Job, State
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import (
+    ALL_IDS,
     Cancellation,
     Enqueued,
     Extended,
     Found,
     Group,
     Health,
+    IdRange,
     Page,
     Removed,
     Repaired,
@@ -134,14 +136,19 @@ class LinkReads:
         shard: Shard,
         group: Group,
         *,
+        ids: IdRange = ALL_IDS,
         cursor: str | None = None,
         limit: int = 1_000,
         now_ms: int | None = None,
     ) -> Scan:
         check_no_time(now_ms)
         return await ReadCall(
-            self._route, "scan", shard, lambda: self._reads.scan(shard, group, cursor=cursor, limit=limit)
+            self._route, "scan", shard, lambda: self._reads.scan(shard, group, ids=ids, cursor=cursor, limit=limit)
         ).run()
+
+    async def split_ids(self, shard: Shard, parts: int, *, now_ms: int | None = None) -> Sequence[str]:
+        check_no_time(now_ms)
+        return await ReadCall(self._route, "split_ids", shard, lambda: self._reads.split_ids(shard, parts)).run()
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         check_no_time(now_ms)

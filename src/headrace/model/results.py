@@ -262,6 +262,20 @@ Group = Literal["alive", "ended", "dead"]
 GROUPS: tuple[str, ...] = get_args(Group)
 
 
+class IdRange(Struct, frozen=True):
+    """Ids with `after < id <= upto`; None is no end."""
+
+    after: str = ""
+    upto: str | None = None
+
+    def holds(self, id: str) -> bool:
+        """Whether the id is in the range."""
+        return self.after < id and (self.upto is None or id <= self.upto)
+
+
+ALL_IDS = IdRange()
+
+
 class Scan(Struct, frozen=True):
     """A part of a scan, as of `as_of_seq` of the shard's journal.
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from headrace.model.finished import FinishedJob
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
-from headrace.model.results import Found, Group, Page, Scan, Snapshot, WorkerSeen
+from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, WorkerSeen
 
 
 class Reads(Protocol):
@@ -33,6 +33,7 @@ class Reads(Protocol):
         shard: Shard,
         group: Group,
         *,
+        ids: IdRange = ALL_IDS,
         cursor: str | None = None,
         limit: int = 1_000,
         now_ms: int | None = None,
@@ -41,9 +42,14 @@ class Reads(Protocol):
         or somewhat larger, and still have a cursor), each of one instant of the journal. The cost of a part does not
         grow with the shard.
 
-        In no order. A row that stays in its group during the whole scan is shown at least once, nearly always exactly
-        once; other rows may be shown or not. An unknown shard has no rows, and `as_of_seq` 0.
+        In no order, and of `ids` only. A row that stays in its group during the whole scan is shown at least once,
+        nearly always exactly once; other rows may be shown or not. An unknown shard has no rows, and `as_of_seq` 0.
         """
+
+    async def split_ids(self, shard: Shard, parts: int, *, now_ms: int | None = None) -> Sequence[str]:
+        """Ids that cut the live or the finished jobs of a shard, whichever are more, into about `parts` equal ranges,
+        ascending: a range ends with its id. None where the store has no order by id, so that a range would cost as
+        much as the whole shard."""
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         """The workers that claimed within the last day, by name, then shard."""

@@ -8,7 +8,7 @@ from headrace.model.job import BlockedJob, State
 from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
-from headrace.model.results import Found, Group, Page, Scan, Snapshot, SnapshotRow, WorkerSeen
+from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, SnapshotRow, WorkerSeen
 from headrace.model.validate import check_int
 from headrace.stores.engine.rows import Engine, Rows, Tx
 from headrace.stores.engine.step import at
@@ -29,27 +29,35 @@ def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
     return found_of(id, *known, rows.config.paused, now_ms)
 
 
-def scan_part(rows: Rows, group: Group, position: str, limit: int, now_ms: int) -> tuple[list[Found], str | None]:
+def scan_part(
+    rows: Rows, group: Group, ids: IdRange, position: str, limit: int, now_ms: int
+) -> tuple[list[Found], str | None]:
     """The rows of a group after a position, and the position to continue from; None at the end."""
     paused = rows.config.paused
     last: str | None = None
     found: list[Found | None]
     match group:
         case "alive":
-            jobs, more = rows.scan_jobs(position, limit, SCAN_PART_BYTES)
+            jobs, more = rows.scan_jobs(max(position, ids.after), limit, SCAN_PART_BYTES)
+            inside = [row for row in jobs if ids.holds(row.record.id)]
             found = []
-            for row in jobs:
+            for row in inside:
                 blocked_job = None if row.delivery is None else rows.blocked_job(row.record.id)
                 blocked = None if blocked_job is None else blocked_job.record
                 found.append(found_of(row.record.id, row, blocked, None, [], paused, now_ms))
-            last = jobs[-1].record.id if more else None
+            last = jobs[-1].record.id if more and len(inside) == len(jobs) else None
         case "ended":
-            finished_jobs, more = rows.scan_finished_jobs(position, limit, SCAN_PART_BYTES)
-            found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in finished_jobs]
-            last = finished_jobs[-1].id if more else None
+            finished_jobs, more = rows.scan_finished_jobs(max(position, ids.after), limit, SCAN_PART_BYTES)
+            kept = [each for each in finished_jobs if ids.holds(each.id)]
+            found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in kept]
+            last = finished_jobs[-1].id if more and len(kept) == len(finished_jobs) else None
         case "dead":
             dead_letters, more = rows.scan_dead_letters(int(position or 0), limit, SCAN_PART_BYTES)
-            found = [found_of(each.record.id, None, None, None, [each], paused, now_ms) for each in dead_letters]
+            found = [
+                found_of(each.record.id, None, None, None, [each], paused, now_ms)
+                for each in dead_letters
+                if ids.holds(each.record.id)
+            ]
             last = str(dead_letters[-1].key.number) if more else None
     return [each for each in found if each is not None], last
 
@@ -121,6 +129,7 @@ class EngineReads:
         shard: Shard,
         group: Group,
         *,
+        ids: IdRange = ALL_IDS,
         cursor: str | None = None,
         limit: int = 1_000,
         now_ms: int | None = None,
@@ -133,8 +142,29 @@ class EngineReads:
             if rows is None:
                 return Scan(0, 0, [], None)
             rows.number()
-            found, last = scan_part(rows, group, position, limit, now_ms)
+            found, last = scan_part(rows, group, ids, position, limit, now_ms)
             return Scan(rows.counters.epoch, rows.counters.seq, found, write_scan_cursor(shard, group, last))
+
+        return await self._engine.read(at(now_ms, query))
+
+    async def split_ids(self, shard: Shard, parts: int, *, now_ms: int | None = None) -> Sequence[str]:
+        check_int("parts", parts, 1, PAGE_MAX)
+
+        def query(tx: Tx, now_ms: int) -> list[str]:
+            rows = tx.rows(shard)
+            if rows is None:
+                return []
+            counts = rows.counts(now_ms)
+            live, finished = counts.waiting + counts.active, counts.done + counts.cancelled
+            group: Group = "alive" if live >= finished else "ended"
+            step = max(live, finished) // parts
+            cuts: list[str] = []
+            while step and len(cuts) < parts - 1:
+                cut = rows.id_behind(group, cuts[-1] if cuts else "", step)
+                if cut is None:
+                    break
+                cuts.append(cut)
+            return cuts
 
         return await self._engine.read(at(now_ms, query))
 

@@ -11,7 +11,7 @@ from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
-from headrace.model.results import Counts
+from headrace.model.results import Counts, Group
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.shared.lookup import Row
 
@@ -189,6 +189,9 @@ class Rows(Protocol):
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
         """The ids of records in a state with `id > after_id`, by id."""
+
+    def id_behind(self, group: Group, after_id: str, count: int) -> str | None:
+        """The id of the live (`alive`) or finished job (`ended`) that is `count` behind an id, by id; None for none."""
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
         """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is

@@ -14,7 +14,7 @@ from headrace.model.job import BlockedJob, State
 from headrace.model.limits import NUMBER_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
-from headrace.model.results import Counts
+from headrace.model.results import Counts, Group
 from headrace.stores.engine.journal import append
 from headrace.stores.engine.rows import KeyRow, OldestEntry, ShardCounters, WorkerRow, part_of
 from headrace.stores.shared.lookup import Row
@@ -289,6 +289,11 @@ class MemoryRows:
                     if self._finished_jobs[id].state == state.value
                 )
         return list(islice(ids, limit))
+
+    def id_behind(self, group: Group, after_id: str, count: int) -> str | None:
+        ids = self._jobs if group == "alive" else self._finished_jobs
+        behind = ids.irange(minimum=after_id, inclusive=(False, True))
+        return next(islice(behind, count - 1, None), None)
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
         found = (self._jobs[id] for id in self._jobs.irange(minimum=after_id, inclusive=(False, True)))

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from headrace.model.job import BlockedJob
+from headrace.model.results import Group
 from headrace.stores.engine.row_codec import (
     lease_columns,
     pack,
@@ -226,6 +227,11 @@ class PostgresJobRows(PostgresShard):
     def _unlocked_rows(self, found: Cursor) -> list[Row]:
         # Not locked, so not kept: a job that is going to be changed must be read again.
         return [row_of(columns[:-1]) for columns in found.fetchall()]
+
+    def id_behind(self, group: Group, after_id: str, count: int) -> str | None:
+        name = "job_id_behind" if group == "alive" else "finished_job_id_behind"
+        found = self.run_flushed(name, self.shard_id, after_id, count - 1).fetchone()
+        return None if found is None else str(found[0])
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
         found = self.run_flushed("job_scan", self.shard_id, after_id, limit, bytes_max).fetchall()

@@ -14,7 +14,7 @@ from headrace.model.job import State
 from headrace.model.limits import LIST_IDS_KEPT_MAX, PAGE_MAX, SCAN_PART_BYTES, SCAN_PER_CALL_MAX, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
-from headrace.model.results import Found, Group, Page, Scan, Snapshot, WorkerSeen
+from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, WorkerSeen
 from headrace.model.validate import check_int
 from headrace.stores.engine.reads import shows, snapshot_rows
 from headrace.stores.redis.client import RedisClient
@@ -203,6 +203,7 @@ class RedisReads:
         shard: Shard,
         group: Group,
         *,
+        ids: IdRange = ALL_IDS,
         cursor: str | None = None,
         limit: int = 1_000,
         now_ms: int | None = None,
@@ -215,9 +216,13 @@ class RedisReads:
         if answer is None:
             return Scan(0, 0, [], None)
         read_at_ms, epoch, seq, paused, server, at, flat = answer
-        found = _scan_rows(shard, group, flat, bool(paused), int(read_at_ms))
+        found = [row for row in _scan_rows(shard, group, flat, bool(paused), int(read_at_ms)) if ids.holds(row.id)]
         last = None if at == b"0" else at.decode() + _AT + server.decode()
         return Scan(int(epoch), int(seq), found, write_scan_cursor(shard, group, last))
+
+    async def split_ids(self, shard: Shard, parts: int, *, now_ms: int | None = None) -> Sequence[str]:  # noqa: ARG002
+        check_int("parts", parts, 1, PAGE_MAX)
+        return []
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         shards = queue.all_shards()

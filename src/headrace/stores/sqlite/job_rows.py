@@ -9,7 +9,7 @@ from headrace.model.job import BlockedJob, State
 from headrace.model.limits import NUMBER_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
-from headrace.model.results import Counts
+from headrace.model.results import Counts, Group
 from headrace.stores.engine.journal import append
 from headrace.stores.engine.row_codec import (
     consumer_of,
@@ -370,6 +370,13 @@ class SqliteRows:
             case _:
                 found = self.run(sql("finished_job_ids"), (self.shard_id, after_id, state.value, limit))
         return [id for (id,) in found]
+
+    def id_behind(self, group: Group, after_id: str, count: int) -> str | None:
+        self.flush()
+        self.finished.flush()
+        name = "job_id_behind" if group == "alive" else "finished_job_id_behind"
+        found = self.run(sql(name), (self.shard_id, after_id, count - 1)).fetchone()
+        return None if found is None else str(found[0])
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
         self.flush()

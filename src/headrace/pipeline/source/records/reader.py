@@ -2,17 +2,17 @@
 
 import asyncio
 from asyncio import Runner
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from msgspec import Struct
 from pyspark.sql.datasource import InputPartition
 
 from headrace.model.job import State
-from headrace.model.limits import LOOKS_AT_ONCE
+from headrace.model.limits import LOOKS_AT_ONCE, PAGE_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import DEFAULT_CONFIG, QueueConfig
-from headrace.model.results import Counts, Found, Group, Scan
+from headrace.model.results import ALL_IDS, Counts, Found, Group, IdRange, Scan
 from headrace.pipeline.source.arrow import coalesce
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.filters import FilteredReader, FilterPushdown, Filters
@@ -36,20 +36,22 @@ twice rather than not at all."""
 _ALIVE = (State.WAITING, State.ACTIVE)
 
 
-class ShardGroups(Struct, frozen=True):
+class ShardScan(Struct, frozen=True):
     """Groups of one shard, to be gone through in this order."""
 
     shard: Shard
     groups: tuple[Group, ...]
+    ids: IdRange = ALL_IDS
 
 
 async def plan(
     store: Store, options: SourceOptions, filters: Filters
-) -> list[tuple[ShardGroups, ...]] | list[tuple[RecordLookup, ...]]:
+) -> list[tuple[ShardScan, ...]] | list[tuple[RecordLookup, ...]]:
     """What each task goes through, about equal counts of rows; of records whose ids are named, what each looks up.
 
-    A shard stays in one task, so that its groups are gone through in order; only when more tasks are asked for than
-    there are shards is each group a task of its own, and what ends meanwhile may then be missing.
+    A large shard is cut into ranges of ids where its store can. An id stays in one task, so that the groups are gone
+    through in order; only when more tasks are asked for than there are ranges is each group of a shard a task of its
+    own, and what ends meanwhile may then be missing.
     """
     groups = groups_to_read(options, filters)
     queues = [
@@ -71,14 +73,25 @@ async def plan(
         for shard in queue.all_shards()
         if filters.allows("shard", shard.index)
     }
-    if options.partitions_min <= len(sizes):
-        return pack(
-            ((ShardGroups(shard, groups), sum(counts.values())) for shard, counts in sizes.items()),
-            options.partitions_min,
-            options.partition_events_max,
-        )
-    pairs = [(ShardGroups(shard, (group,)), size) for shard, counts in sizes.items() for group, size in counts.items()]
+    scans = [
+        (ShardScan(shard, groups, ids), sum(counts.values()) // len(ranges))
+        for shard, counts in sizes.items()
+        for ranges in [await _ranges(store, shard, counts, options.partition_events_max)]
+        for ids in ranges
+    ]
+    if options.partitions_min <= len(scans):
+        return pack(scans, options.partitions_min, options.partition_events_max)
+    pairs = [(ShardScan(shard, (group,)), size) for shard, counts in sizes.items() for group, size in counts.items()]
     return pack(pairs, options.partitions_min, options.partition_events_max)
+
+
+async def _ranges(store: Store, shard: Shard, sizes: Mapping[Group, int], rows_max: int) -> list[IdRange]:
+    """Ranges of ids with about so many jobs each; dead letters, which have no order by id, do not count."""
+    parts = -(-sum(size for group, size in sizes.items() if group != "dead") // rows_max)
+    if parts <= 1:
+        return [ALL_IDS]
+    cuts = await store.reads.split_ids(shard, min(parts, PAGE_MAX))
+    return [IdRange(after, upto) for after, upto in zip(["", *cuts], [*cuts, None], strict=True)]
 
 
 def groups_to_read(options: SourceOptions, filters: Filters) -> tuple[Group, ...]:
@@ -109,7 +122,7 @@ def _size(counts: Counts, group: Group, queue: Queue) -> int:
 class RecordPartition(HostPartition):
     """What one task goes through."""
 
-    def __init__(self, work: tuple[ShardGroups, ...] | tuple[RecordLookup, ...]) -> None:
+    def __init__(self, work: tuple[ShardScan, ...] | tuple[RecordLookup, ...]) -> None:
         super().__init__(work)
         self.work = work
 
@@ -131,7 +144,7 @@ class RecordReader(FilteredReader):
             check_host(self._options.url, partition.planned_on)
             yield from coalesce(map(self.filters.rows, self._batches(partition.work)))
 
-    def _batches(self, work: Sequence[ShardGroups | RecordLookup]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, work: Sequence[ShardScan | RecordLookup]) -> Iterator[pa.RecordBatch]:
         with connect(self._options.url) as (runner, store):
             for each in work:
                 if isinstance(each, RecordLookup):
@@ -139,10 +152,10 @@ class RecordReader(FilteredReader):
                 else:
                     yield from self._scanned(runner, store, each)
 
-    def _scanned(self, runner: Runner, store: Store, work: ShardGroups) -> Iterator[pa.RecordBatch]:
+    def _scanned(self, runner: Runner, store: Store, work: ShardScan) -> Iterator[pa.RecordBatch]:
         rows = RecordRows(self._table, work.shard, self._config(runner, store, work.shard.queue))
         for group in work.groups:
-            for part in scan_parts(runner, store, work.shard, group):
+            for part in scan_parts(runner, store, work, group):
                 yield from _rows(rows, group, part)
 
     def _looked_up(self, runner: Runner, store: Store, work: RecordLookup) -> Iterator[pa.RecordBatch]:
@@ -163,13 +176,13 @@ class FilteredRecordReader(FilterPushdown, RecordReader):
     """The same for a query whose filters Spark hands over."""
 
 
-def scan_parts(runner: Runner, store: Store, shard: Shard, group: Group) -> Iterator[Scan]:
+def scan_parts(runner: Runner, store: Store, work: ShardScan, group: Group) -> Iterator[Scan]:
     """The parts of a scan, each thing once, as it was first seen."""
     seen: set[int] = set()
     cursor = None
     while True:
         # A part is a transaction of its own: a long one would keep SQLite's log from being cut.
-        part = runner.run(store.reads.scan(shard, group, cursor=cursor))
+        part = runner.run(store.reads.scan(work.shard, group, ids=work.ids, cursor=cursor))
         fresh = []
         for found in part.rows:
             # A million hashes are some 60 MB, a million ids could be 300.

@@ -78,6 +78,12 @@ RETURNING finished_job.id, finished_job.state;
 -- args     shard_id, after id, state, limit
 SELECT id FROM finished_job WHERE shard_id = %s AND id > %s AND state = %s ORDER BY id LIMIT %s;
 
+-- name: finished_job_id_behind
+-- The id of the finished job so many finished jobs behind an id, by id.
+--
+-- args     shard_id, after id, finished jobs between
+SELECT id FROM finished_job WHERE shard_id = %s AND id > %s ORDER BY id LIMIT 1 OFFSET %s;
+
 -- name: finished_job_scan
 -- Finished jobs after an id, by id, until their results reach a number of bytes.
 --

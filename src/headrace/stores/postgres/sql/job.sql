@@ -168,6 +168,12 @@ SELECT id FROM job WHERE shard_id = %s AND id > %s AND fence IS NOT NULL ORDER B
 -- args     shard_id, after id, limit
 SELECT id FROM job WHERE shard_id = %s AND id > %s AND blocked_job IS NOT NULL ORDER BY id LIMIT %s;
 
+-- name: job_id_behind
+-- The id of the waiting or active job so many jobs behind an id, by id.
+--
+-- args     shard_id, after id, jobs between
+SELECT id FROM job WHERE shard_id = %s AND id > %s ORDER BY id LIMIT 1 OFFSET %s;
+
 -- name: job_scan
 -- Waiting and active jobs after an id, by id, until their payloads reach a number of bytes.
 --

@@ -56,6 +56,12 @@ RETURNING state;
 -- args     shard_id, after id, state, limit
 SELECT id FROM finished_job WHERE shard_id = ? AND id > ? AND state = ? ORDER BY id LIMIT ?;
 
+-- name: finished_job_id_behind
+-- The id of the finished job so many finished jobs behind an id, by id.
+--
+-- args     shard_id, after id, finished jobs between
+SELECT id FROM finished_job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?;
+
 -- name: finished_job_scan
 -- Finished jobs behind an id, by id.
 --

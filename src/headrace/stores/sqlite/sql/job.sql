@@ -127,6 +127,12 @@ SELECT id FROM job WHERE shard_id = ? AND id > ? AND fence IS NULL ORDER BY id L
 -- args     shard_id, after id, limit
 SELECT id FROM job INDEXED BY job_lease WHERE shard_id = ? AND fence IS NOT NULL AND id > ? ORDER BY id LIMIT ?;
 
+-- name: job_id_behind
+-- The id of the waiting or active job so many jobs behind an id, by id.
+--
+-- args     shard_id, after id, jobs between
+SELECT id FROM job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?;
+
 -- name: job_scan
 -- Waiting and active jobs behind an id, by id.
 --

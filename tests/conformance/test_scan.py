@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.model.errors import Refused
-from headrace.model.job import State
+from headrace.model.job import Record, State
 from headrace.model.limits import PAYLOAD_BYTES_MAX, SCAN_PART_BYTES
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Failed, Outcome
@@ -24,17 +24,34 @@ OVER = 16
 
 
 async def parts_of(
-    play: Play, shard: Shard, group: Group, limit: int = 1_000, ids: IdRange = ALL_IDS
+    play: Play, shard: Shard, group: Group, limit: int = 1_000, ids: IdRange = ALL_IDS, *, payloads: bool = True
 ) -> AsyncIterator[Scan]:
     """The parts of one scan, one after the other."""
     cursor: str | None = None
     for _ in range(2_000):
-        part = await play.store.reads.scan(shard, group, ids=ids, cursor=cursor, limit=limit, now_ms=play.now_ms)
+        part = await play.store.reads.scan(
+            shard, group, ids=ids, payloads=payloads, cursor=cursor, limit=limit, now_ms=play.now_ms
+        )
         yield part
         cursor = part.cursor
         if cursor is None:
             return
     pytest.fail("the scan does not end")
+
+
+def without_payloads(row: Found) -> Found:
+    """The same row with empty payloads and without a result."""
+
+    def bare(record: Record | None) -> Record | None:
+        return None if record is None else replace(record, payload=b"")
+
+    return replace(
+        row,
+        record=bare(row.record),
+        blocked_job=bare(row.blocked_job),
+        finished_job=None if row.finished_job is None else replace(row.finished_job, result=None),
+        dead_letters=tuple(replace(each, record=replace(each.record, payload=b"")) for each in row.dead_letters),
+    )
 
 
 def key_of(row: Found) -> tuple[str, int]:
@@ -248,6 +265,20 @@ async def test_ranges_of_ids_divide_a_scan_without_a_gap_or_a_row_twice(play: Pl
                 found.append({key_of(row) for row in rows})
             assert set().union(*found) == whole
             assert sum(map(len, found)) == len(whole)
+
+
+async def test_a_scan_without_payloads_shows_the_same_rows_with_everything_else(play: Play) -> None:
+    await end(play, ["large"], Failed(BOOM), b"9" * PAYLOAD_BYTES_MAX)
+    await some_of_each(play)
+    await play.enqueue("headed", headers={"trace": "1"}, tag="t", payload=LONG, delay_ms=10)
+
+    for shard in play.queue.all_shards():
+        for group in GROUPS:
+            whole = {key_of(row): row async for part in parts_of(play, shard, group) for row in part.rows}
+            bare = {
+                key_of(row): row async for part in parts_of(play, shard, group, payloads=False) for row in part.rows
+            }
+            assert bare == {key: without_payloads(row) for key, row in whole.items()}
 
 
 async def test_ids_cut_a_shard_into_equal_ranges_where_a_store_has_them_in_order(play: Play) -> None:

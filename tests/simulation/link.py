@@ -137,13 +137,17 @@ class LinkReads:
         group: Group,
         *,
         ids: IdRange = ALL_IDS,
+        payloads: bool = True,
         cursor: str | None = None,
         limit: int = 1_000,
         now_ms: int | None = None,
     ) -> Scan:
         check_no_time(now_ms)
         return await ReadCall(
-            self._route, "scan", shard, lambda: self._reads.scan(shard, group, ids=ids, cursor=cursor, limit=limit)
+            self._route,
+            "scan",
+            shard,
+            lambda: self._reads.scan(shard, group, ids=ids, payloads=payloads, cursor=cursor, limit=limit),
         ).run()
 
     async def split_ids(self, shard: Shard, parts: int, *, now_ms: int | None = None) -> Sequence[str]:

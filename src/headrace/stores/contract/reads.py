@@ -34,6 +34,7 @@ class Reads(Protocol):
         group: Group,
         *,
         ids: IdRange = ALL_IDS,
+        payloads: bool = True,
         cursor: str | None = None,
         limit: int = 1_000,
         now_ms: int | None = None,
@@ -42,7 +43,8 @@ class Reads(Protocol):
         or somewhat larger, and still have a cursor), each of one instant of the journal. The cost of a part does not
         grow with the shard.
 
-        In no order, and of `ids` only. A row that stays in its group during the whole scan is shown at least once,
+        In no order, and of `ids` only. Without `payloads`, payloads are empty and results None, and the store does not
+        read them where they are kept apart. A row that stays in its group during the whole scan is shown at least once,
         nearly always exactly once; other rows may be shown or not. An unknown shard has no rows, and `as_of_seq` 0.
         """
 

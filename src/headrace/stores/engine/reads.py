@@ -13,7 +13,7 @@ from headrace.model.validate import check_int
 from headrace.stores.engine.rows import Engine, Rows, Tx
 from headrace.stores.engine.step import at
 from headrace.stores.shared.cursors import is_row_key, read_cursor, read_scan_cursor, write_cursor, write_scan_cursor
-from headrace.stores.shared.lookup import Row, found_of
+from headrace.stores.shared.lookup import Row, found_of, without_payloads
 from headrace.stores.shared.validate import check_ids, check_state
 
 
@@ -30,15 +30,16 @@ def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
 
 
 def scan_part(
-    rows: Rows, group: Group, ids: IdRange, position: str, limit: int, now_ms: int
+    rows: Rows, group: Group, ids: IdRange, payloads: bool, position: str, limit: int, now_ms: int
 ) -> tuple[list[Found], str | None]:
     """The rows of a group after a position, and the position to continue from; None at the end."""
     paused = rows.config.paused
+    bytes_max = SCAN_PART_BYTES if payloads else None
     last: str | None = None
     found: list[Found | None]
     match group:
         case "alive":
-            jobs, more = rows.scan_jobs(max(position, ids.after), limit, SCAN_PART_BYTES)
+            jobs, more = rows.scan_jobs(max(position, ids.after), limit, bytes_max)
             inside = [row for row in jobs if ids.holds(row.record.id)]
             found = []
             for row in inside:
@@ -47,7 +48,7 @@ def scan_part(
                 found.append(found_of(row.record.id, row, blocked, None, [], paused, now_ms))
             last = jobs[-1].record.id if more and len(inside) == len(jobs) else None
         case "ended":
-            finished_jobs, more = rows.scan_finished_jobs(max(position, ids.after), limit, SCAN_PART_BYTES)
+            finished_jobs, more = rows.scan_finished_jobs(max(position, ids.after), limit, bytes_max)
             kept = [each for each in finished_jobs if ids.holds(each.id)]
             found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in kept]
             last = finished_jobs[-1].id if more and len(kept) == len(finished_jobs) else None
@@ -59,7 +60,8 @@ def scan_part(
                 if ids.holds(each.record.id)
             ]
             last = str(dead_letters[-1].key.number) if more else None
-    return [each for each in found if each is not None], last
+    known = [each for each in found if each is not None]
+    return known if payloads else [without_payloads(each) for each in known], last
 
 
 class EngineReads:
@@ -130,6 +132,7 @@ class EngineReads:
         group: Group,
         *,
         ids: IdRange = ALL_IDS,
+        payloads: bool = True,
         cursor: str | None = None,
         limit: int = 1_000,
         now_ms: int | None = None,
@@ -142,7 +145,7 @@ class EngineReads:
             if rows is None:
                 return Scan(0, 0, [], None)
             rows.number()
-            found, last = scan_part(rows, group, ids, position, limit, now_ms)
+            found, last = scan_part(rows, group, ids, payloads, position, limit, now_ms)
             return Scan(rows.counters.epoch, rows.counters.seq, found, write_scan_cursor(shard, group, last))
 
         return await self._engine.read(at(now_ms, query))

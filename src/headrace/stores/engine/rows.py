@@ -193,11 +193,11 @@ class Rows(Protocol):
     def id_behind(self, group: Group, after_id: str, count: int) -> str | None:
         """The id of the live (`alive`) or finished job (`ended`) that is `count` behind an id, by id; None for none."""
 
-    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[Row], bool]:
         """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is
-        reached, and whether there may be more."""
+        reached, and whether there may be more. None for `bytes_max` leaves payloads out."""
 
-    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[FinishedJob], bool]:
         """The same for finished jobs and their results."""
 
     def scan_dead_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[DeadLetter], bool]:
@@ -297,13 +297,18 @@ class Engine(Protocol):
         """Wake subscribers of a feed, and waiters for items of a plain queue."""
 
 
-def part_of(found: Iterable[T], size: Callable[[T], int], limit: int, bytes_max: int) -> tuple[list[T], bool]:
+BYTES_MAX = 2**62
+"""A bound on bytes that bounds nothing."""
+
+
+def part_of(found: Iterable[T], size: Callable[[T], int], limit: int, bytes_max: int | None) -> tuple[list[T], bool]:
     """The first rows until `limit` or `bytes_max` is reached, at least one if there is any, and whether there may be
     more."""
     part: list[T] = []
+    left = BYTES_MAX if bytes_max is None else bytes_max
     for row in found:
         part.append(row)
-        bytes_max -= size(row)
-        if len(part) == limit or bytes_max <= 0:
+        left -= size(row)
+        if len(part) == limit or left <= 0:
             return part, True
     return part, False

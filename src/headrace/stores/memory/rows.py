@@ -295,11 +295,11 @@ class MemoryRows:
         behind = ids.irange(minimum=after_id, inclusive=(False, True))
         return next(islice(behind, count - 1, None), None)
 
-    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[Row], bool]:
         found = (self._jobs[id] for id in self._jobs.irange(minimum=after_id, inclusive=(False, True)))
         return part_of(found, lambda row: len(row.record.payload), limit, bytes_max)
 
-    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[FinishedJob], bool]:
         found = (
             self._finished_jobs[id] for id in self._finished_jobs.irange(minimum=after_id, inclusive=(False, True))
         )

@@ -2,7 +2,7 @@
 
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.stores.engine.row_codec import finished_job_columns, finished_job_of, pack, unpack_dead_letter
-from headrace.stores.engine.rows import part_of
+from headrace.stores.engine.rows import BYTES_MAX, part_of
 from headrace.stores.postgres.counters import PostgresShard, PostgresShardCounters, Sequences
 from headrace.stores.postgres.sql import LazyTransaction
 
@@ -89,10 +89,11 @@ class PostgresFinishedRows(PostgresShard):
         if kept:
             self.run("finished_job_write", self.shard_id, *map(list, zip(*kept, strict=True)))
 
-    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[FinishedJob], bool]:
+        bounds = (bytes_max is not None, self.shard_id, after_id, limit, BYTES_MAX if bytes_max is None else bytes_max)
         with self.transaction.pipeline():
             self.flush_finished_jobs()
-            found = self.run("finished_job_scan", self.shard_id, after_id, limit, bytes_max)
+            found = self.run("finished_job_scan", *bounds)
         part, more = part_of(found.fetchall(), lambda columns: len(columns[-1] or b""), limit, bytes_max)
         return [finished_job_of(columns) for columns in part], more
 

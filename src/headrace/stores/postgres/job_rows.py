@@ -11,7 +11,7 @@ from headrace.stores.engine.row_codec import (
     row_of,
     unpack_blocked_job,
 )
-from headrace.stores.engine.rows import KeyRow, WorkerRow, part_of
+from headrace.stores.engine.rows import BYTES_MAX, KeyRow, WorkerRow, part_of
 from headrace.stores.postgres.counters import PostgresShard, PostgresShardCounters, Sequences
 from headrace.stores.postgres.sql import Cursor, LazyTransaction
 from headrace.stores.shared.lookup import Row
@@ -233,8 +233,9 @@ class PostgresJobRows(PostgresShard):
         found = self.run_flushed(name, self.shard_id, after_id, count - 1).fetchone()
         return None if found is None else str(found[0])
 
-    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
-        found = self.run_flushed("job_scan", self.shard_id, after_id, limit, bytes_max).fetchall()
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[Row], bool]:
+        bounds = (bytes_max is not None, self.shard_id, after_id, limit, BYTES_MAX if bytes_max is None else bytes_max)
+        found = self.run_flushed("job_scan", *bounds).fetchall()
         part, more = part_of(found, lambda columns: len(columns[-2]), limit, bytes_max)
         # Kept with their blocked jobs, which are read next; a scan changes nothing.
         return [self._add(columns) for columns in part], more

@@ -29,7 +29,7 @@ from headrace.stores.shared.cursors import (
     write_cursor,
     write_scan_cursor,
 )
-from headrace.stores.shared.lookup import Row, found_of
+from headrace.stores.shared.lookup import Row, found_of, without_payloads
 from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.validate import check_ids, check_state
 
@@ -204,19 +204,22 @@ class RedisReads:
         group: Group,
         *,
         ids: IdRange = ALL_IDS,
+        payloads: bool = True,
         cursor: str | None = None,
         limit: int = 1_000,
         now_ms: int | None = None,
     ) -> Scan:
         check_int("limit", limit, 1, PAGE_MAX)
         at, _, server = read_scan_cursor(shard, group, cursor, _is_scan_position).partition(_AT)
-        args = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES]
+        args = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES, "1" if payloads else "0"]
         with as_read():
             [answer] = await call_shards(self._client, "scan", [shard], args)
         if answer is None:
             return Scan(0, 0, [], None)
         read_at_ms, epoch, seq, paused, server, at, flat = answer
         found = [row for row in _scan_rows(shard, group, flat, bool(paused), int(read_at_ms)) if ids.holds(row.id)]
+        if not payloads:
+            found = [without_payloads(row) for row in found]
         last = None if at == b"0" else at.decode() + _AT + server.decode()
         return Scan(int(epoch), int(seq), found, write_scan_cursor(shard, group, last))
 

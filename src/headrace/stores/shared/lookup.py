@@ -1,6 +1,7 @@
 """Combines all records of one id into one `Found`."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.model.claim import Delivery
 from headrace.model.finished import DeadLetter, FinishedJob
@@ -56,6 +57,21 @@ def found_of(
     if kept:
         return Found(id, State.DEAD, kept[-1].record, dead_letters=kept)
     return None
+
+
+def without_payloads(found: Found) -> Found:
+    """The same records with empty payloads and without results."""
+    return replace(
+        found,
+        record=_bare(found.record),
+        blocked_job=_bare(found.blocked_job),
+        finished_job=None if found.finished_job is None else replace(found.finished_job, result=None),
+        dead_letters=tuple(replace(each, record=replace(each.record, payload=b"")) for each in found.dead_letters),
+    )
+
+
+def _bare(record: Record | None) -> Record | None:
+    return record if record is None or not record.payload else replace(record, payload=b"")
 
 
 def _why(record: Record, paused: bool, now_ms: int) -> str:

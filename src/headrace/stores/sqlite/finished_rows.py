@@ -80,11 +80,10 @@ class SqliteFinishedRows:
         if few:
             self._run_many(sql("finished_job_write"), few)
 
-    def scan(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[FinishedJob], bool]:
         self.flush()
-        found, more = read_page(
-            self._run(sql("finished_job_scan"), (self._shard_id, after_id, limit)), limit, bytes_max
-        )
+        arguments = (bytes_max is not None, self._shard_id, after_id, limit)
+        found, more = read_page(self._run(sql("finished_job_scan"), arguments), limit, bytes_max)
         return [finished_job_of(columns) for columns in found], more
 
     def sweep(self, now_ms: int, keep_max: int, limit: int) -> int:

@@ -204,7 +204,7 @@ class SqliteRows:
     def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
         return self.finished.sweep(now_ms, keep_max, limit)
 
-    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[FinishedJob], bool]:
         return self.finished.scan(after_id, limit, bytes_max)
 
     # Dead letters.
@@ -378,9 +378,10 @@ class SqliteRows:
         found = self.run(sql(name), (self.shard_id, after_id, count - 1)).fetchone()
         return None if found is None else str(found[0])
 
-    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[Row], bool]:
         self.flush()
-        found, more = read_page(self.run(sql("job_scan"), (self.shard_id, after_id, limit)), limit, bytes_max)
+        arguments = (bytes_max is not None, self.shard_id, after_id, limit)
+        found, more = read_page(self.run(sql("job_scan"), arguments), limit, bytes_max)
         return [row_of(columns) for columns in found], more
 
     def everything(self) -> tuple[list[Row], list[BlockedJob], list[FinishedJob], list[DeadLetter]]:

@@ -28,7 +28,7 @@ def json_array(values: list[str] | list[int]) -> str:
     return msgspec.json.encode(values).decode()
 
 
-def read_page(cursor: sqlite3.Cursor, limit: int, bytes_max: int) -> tuple[list[tuple[Any, ...]], bool]:
+def read_page(cursor: sqlite3.Cursor, limit: int, bytes_max: int | None) -> tuple[list[tuple[Any, ...]], bool]:
     """Rows until `limit` or `bytes_max` of their last columns is reached, and whether there may be more. They are
     fetched one by one: SQLite reads none behind the page."""
     with closing(cursor):

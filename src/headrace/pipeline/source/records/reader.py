@@ -33,6 +33,8 @@ STATES: dict[Group, tuple[State, ...]] = {
 twice rather than not at all."""
 
 
+_OF_PAYLOADS = ("payload", "payload_bytes", "result")
+"""Columns for which payloads and results are read."""
 _ALIVE = (State.WAITING, State.ACTIVE)
 
 
@@ -154,8 +156,9 @@ class RecordReader(FilteredReader):
 
     def _scanned(self, runner: Runner, store: Store, work: ShardScan) -> Iterator[pa.RecordBatch]:
         rows = RecordRows(self._table, work.shard, self._config(runner, store, work.shard.queue))
+        payloads = any(name in self._table.names for name in _OF_PAYLOADS)
         for group in work.groups:
-            for part in scan_parts(runner, store, work, group):
+            for part in scan_parts(runner, store, work, group, payloads=payloads):
                 yield from _rows(rows, group, part)
 
     def _looked_up(self, runner: Runner, store: Store, work: RecordLookup) -> Iterator[pa.RecordBatch]:
@@ -176,13 +179,13 @@ class FilteredRecordReader(FilterPushdown, RecordReader):
     """The same for a query whose filters Spark hands over."""
 
 
-def scan_parts(runner: Runner, store: Store, work: ShardScan, group: Group) -> Iterator[Scan]:
+def scan_parts(runner: Runner, store: Store, work: ShardScan, group: Group, *, payloads: bool = True) -> Iterator[Scan]:
     """The parts of a scan, each thing once, as it was first seen."""
     seen: set[int] = set()
     cursor = None
     while True:
         # A part is a transaction of its own: a long one would keep SQLite's log from being cut.
-        part = runner.run(store.reads.scan(work.shard, group, ids=work.ids, cursor=cursor))
+        part = runner.run(store.reads.scan(work.shard, group, ids=work.ids, payloads=payloads, cursor=cursor))
         fresh = []
         for found in part.rows:
             # A million hashes are some 60 MB, a million ids could be 300.

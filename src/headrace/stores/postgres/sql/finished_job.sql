@@ -87,8 +87,8 @@ SELECT id FROM finished_job WHERE shard_id = %s AND id > %s ORDER BY id LIMIT 1 
 -- name: finished_job_scan
 -- Finished jobs after an id, by id, until their results reach a number of bytes.
 --
--- args     shard_id, after id, limit, bytes
-SELECT id, state, pinned, until_ms, body, result FROM (
+-- args     whether to read results, shard_id, after id, limit, bytes
+SELECT id, state, pinned, until_ms, body, CASE WHEN %s THEN result END FROM (
   SELECT *, sum(size) OVER (ORDER BY id) - size AS bytes_before FROM (
     SELECT *, coalesce(octet_length(result), 0) AS size
     FROM finished_job WHERE shard_id = %s AND id > %s ORDER BY id LIMIT %s) AS page) AS measured

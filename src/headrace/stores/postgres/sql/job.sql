@@ -177,8 +177,9 @@ SELECT id FROM job WHERE shard_id = %s AND id > %s ORDER BY id LIMIT 1 OFFSET %s
 -- name: job_scan
 -- Waiting and active jobs after an id, by id, until their payloads reach a number of bytes.
 --
--- args     shard_id, after id, limit, bytes
-SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload, blocked_job FROM (
+-- args     whether to read payloads, shard_id, after id, limit, bytes
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body,
+  CASE WHEN %s THEN payload ELSE '' END, blocked_job FROM (
   SELECT *, sum(octet_length(payload)) OVER (ORDER BY id) - octet_length(payload) AS bytes_before
   FROM (SELECT * FROM job WHERE shard_id = %s AND id > %s ORDER BY id LIMIT %s) AS page) AS measured
 WHERE bytes_before < %s ORDER BY id;

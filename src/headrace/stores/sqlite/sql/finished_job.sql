@@ -65,8 +65,9 @@ SELECT id FROM finished_job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT 1 OF
 -- name: finished_job_scan
 -- Finished jobs behind an id, by id.
 --
--- args     shard_id, after id, limit
-SELECT id, state, pinned, until_ms, body, result FROM finished_job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT ?;
+-- args     whether to read results, shard_id, after id, limit
+SELECT id, state, pinned, until_ms, body, CASE WHEN ? THEN result END
+FROM finished_job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT ?;
 
 -- name: finished_job_all
 -- Every finished job of a shard.

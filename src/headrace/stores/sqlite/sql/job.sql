@@ -136,8 +136,8 @@ SELECT id FROM job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?;
 -- name: job_scan
 -- Waiting and active jobs behind an id, by id.
 --
--- args     shard_id, after id, limit
-SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload
+-- args     whether to read payloads, shard_id, after id, limit
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, CASE WHEN ? THEN payload ELSE x'' END
 FROM job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT ?;
 
 -- name: job_all

@@ -26,6 +26,12 @@ function finished_jobs.until_ms(packed)
   return (struct_unpack('>I6', packed, UNTIL_AT))
 end
 
+-- The same finished job without its result.
+function finished_jobs.without_result(packed)
+  local at = finished_jobs.HEAD_AT
+  return sub(packed, 1, at - 1 + job_codec.head_size(sub(packed, at, at + 21)))
+end
+
 -- Keep a finished job, 'd' or 'c', for as long as the job or its queue says. `head` may be a whole body. An id ends
 -- only once in a call.
 function finished_jobs.put(s, id, head, state, result)

@@ -99,6 +99,13 @@ function job_codec.payload(packed)
   return sub(packed, at + 7, at + 6 + size)
 end
 
+-- The same body with an empty payload.
+function job_codec.without_payload(packed)
+  local at = job_codec.head_size(packed)
+  local size = struct_unpack('>I4', packed, at + 1)
+  return sub(packed, 1, at) .. '\0\0\0\0' .. sub(packed, at + 5, at + 6) .. sub(packed, at + 7 + size)
+end
+
 function job_codec.headers(packed)
   local at = job_codec.head_size(packed)
   local payload, headers = struct_unpack('>I4I2', packed, at + 1)

@@ -11,7 +11,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.outcome import Done
 from headrace.pipeline.flows.fleet.run import run_fleet
 from headrace.stores.contract.store import Store
-from tests.pipeline.flows.fleet_runs import FLEET, check_once, counted, journal, send, upon
+from tests.pipeline.flows.fleet_runs import FLEET, check_once, event_counts, journal, once_marked, send
 from tests.pipeline.served import ask, fresh_url
 from tests.support.process import wait_until
 
@@ -63,13 +63,13 @@ def test_an_executor_and_two_python_workers_are_lost_and_every_job_ends_once(
         kill_executor(pid)
         send(url, "crash", {"mark": str(crash)}, max_stalls=10)
 
-    with upon(worker, act=lose_worker), upon(executor, act=lose_executor):
+    with once_marked(worker, act=lose_worker), once_marked(executor, act=lose_executor):
         report = run_fleet(spark, APP, url=url, lease=LEASE, capacity=5)
 
-    found, ends = counted(url), check_once(url)
+    found, ends = event_counts(url), check_once(url)
     assert ends == {"done": 453, "dead": 52}
     assert not is_there(int(executor.read_text()))
-    assert (report.ended, report.done, report.dead, report.open) == ("drained", 453, 52, 0)
+    assert (report.end_reason, report.done, report.dead, report.open) == ("drained", 453, 52, 0)
     assert (
         report.deliveries
         == found["claimed"]
@@ -95,12 +95,12 @@ def test_a_fleet_whose_job_group_is_cancelled_ends_and_keeps_no_lease(
             return claim.record.id
         return None
 
-    with upon(mark, act=lambda _: context.cancelJobGroup("ours")):
+    with once_marked(mark, act=lambda _: context.cancelJobGroup("ours")):
         report = run_fleet(spark, APP, url=url, lease=LEASE)
     was_there = is_there(int(mark.read_text()))
     context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # none again
 
-    assert (report.ended, report.deliveries, report.done) == ("cancelled", 1, 0)
+    assert (report.end_reason, report.deliveries, report.done) == ("cancelled", 1, 0)
     assert report.released + report.open == 1
     assert not was_there
     wait_until(lambda: ask(url, take) is not None, "the job that was held")

@@ -10,7 +10,8 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.flows.fleet.run import FleetProgress, run_fleet
+from headrace.pipeline.flows.fleet.report import FleetProgress
+from headrace.pipeline.flows.fleet.run import run_fleet
 from headrace.pipeline.flows.map.mapped import MapProgress
 from headrace.pipeline.flows.map.run import map_rows
 from tests.proof.fleet_app import LEASE_MS
@@ -94,7 +95,7 @@ def _fleet(spark: SparkSession, life: Life) -> None:
     report = run_fleet(
         spark, APP, url=life.url, workers=2, on_progress=tell, capacity=life.capacity, lease=LEASE_MS / 1_000
     )
-    say("fleet", report.ended, str(report.done + report.dead), str(report.falls))
+    say("fleet", report.end_reason, str(report.done + report.dead), str(report.crashes))
 
 
 if __name__ == "__main__":

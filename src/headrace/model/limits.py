@@ -465,19 +465,19 @@ MAP_NAME_CHARS_MAX: Final = 96
 MAP_SAMPLES: Final = 20
 """First rows of a map that are checked against the handler before any is sent: if none fits, hardly any other will."""
 
-MAP_LOOK_MS: Final = 500
+MAP_POLL_MS: Final = 500
 """The pause between polls of a map's queue whose jobs run elsewhere: each poll is one call."""
 
 FLEET_WORKERS_MAX: Final = 1_000
 """Workers of a fleet: each is a job of Spark and a thread on the driver."""
 
-FLEET_FALLS_MAX: Final = 10
+FLEET_CRASHES_MAX: Final = 10
 """Crashes in a row of a fleet's worker while the whole fleet ends no job: after ten, an eleventh is certain."""
 
-FLEET_STOP_LOOK_MS: Final = 1_000
+FLEET_STOP_POLL_MS: Final = 1_000
 """How often a worker of a fleet polls the store for a stop request."""
 
-FLEET_DRAINED_LOOK_MS: Final = 500
+FLEET_DRAINED_POLL_MS: Final = 500
 """How often an idle worker of a fleet checks whether any job is left."""
 
 FLEET_LEFTOVER_MS: Final = 5_000

@@ -8,15 +8,9 @@ if TYPE_CHECKING:
     from headrace.pipeline.flows.backfill import backfill_jobs as backfill_jobs
     from headrace.pipeline.flows.counting import Backfilled as Backfilled
     from headrace.pipeline.flows.counting import Replays as Replays
-    from headrace.pipeline.flows.fleet.run import (
-        FleetProgress as FleetProgress,
-    )
-    from headrace.pipeline.flows.fleet.run import (
-        FleetReport as FleetReport,
-    )
-    from headrace.pipeline.flows.fleet.run import (
-        run_fleet as run_fleet,
-    )
+    from headrace.pipeline.flows.fleet.report import FleetProgress as FleetProgress
+    from headrace.pipeline.flows.fleet.report import FleetReport as FleetReport
+    from headrace.pipeline.flows.fleet.run import run_fleet as run_fleet
     from headrace.pipeline.flows.ingest.counts import Ingested as Ingested
     from headrace.pipeline.flows.ingest.follow import follow_rows as follow_rows
     from headrace.pipeline.flows.ingest.follow import read_followed as read_followed

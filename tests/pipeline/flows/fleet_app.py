@@ -1,4 +1,4 @@
-"""An app for fleets: jobs that end, fail, wait for a word, and take their process with them."""
+"""An app for fleets: jobs that finish, fail, wait for a signal, hang, or crash their process."""
 
 import asyncio
 import os
@@ -21,38 +21,38 @@ async def double(number: int) -> int:
 
 @app.job
 def crash(mark: str, go: str | None = None) -> str:
-    """Takes its process with it the first time, once `go` is there; the mark tells that it runs."""
+    """Crashes its process the first time, once `go` exists; the mark shows that it runs."""
     if is_first(mark):
         if go is not None:
-            wait_until(Path(go).exists, "the word to go")
+            wait_until(Path(go).exists, "the signal to go")
         os._exit(1)
     return "survived"
 
 
 @app.job
 async def always_crash() -> None:
-    """Takes its process with it every time."""
+    """Crashes its process every time."""
     os._exit(1)
 
 
 @app.job
 async def hold(mark: str) -> None:
-    """Says that it runs, and runs until it is stopped; the second time it ends at once."""
+    """Leaves a mark and runs until it is stopped; the second time it ends at once."""
     if is_first(mark):
         await asyncio.Event().wait()
 
 
 @app.job
-def wedge(mark: str) -> None:
-    """As `hold`, in a thread, which nobody can stop."""
+def hang(mark: str) -> None:
+    """As `hold`, in a thread, which cannot be stopped."""
     if is_first(mark):
         threading.Event().wait()
 
 
 @app.job
-async def wedge_the_executor(mark: str) -> None:
-    """As `wedge`, in a thread of the event loop's own."""
-    await asyncio.to_thread(wedge, mark)
+async def hang_in_executor(mark: str) -> None:
+    """As `hang`, in a thread of the event loop's executor."""
+    await asyncio.to_thread(hang, mark)
 
 
 @app.job(timeout=0.3, max_attempts=2, backoff=0.05)
@@ -62,7 +62,7 @@ async def slow() -> None:
 
 
 def is_first(mark: str) -> bool:
-    """Whether nobody was here before, in any process; the mark is the process that was."""
+    """Whether no process has left this mark before; the mark holds its process id."""
     own = Path(f"{mark}.{os.getpid()}")
     own.write_text(str(os.getpid()))
     try:

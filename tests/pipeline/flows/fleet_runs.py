@@ -1,4 +1,4 @@
-"""Jobs for fleets, and what the journal says that became of them."""
+"""Enqueues jobs for fleets, and reads from the journal how they ended."""
 
 import threading
 from collections import Counter
@@ -16,8 +16,8 @@ from tests.pipeline.served import ask
 from tests.support.process import wait_until
 
 FLEET = Queue("fleet")
-PATIENCE_S = 60
-ENDS = ("done", "dead", "cancelled")
+TIMEOUT_S = 60
+FINISHES = ("done", "dead", "cancelled")
 
 
 def send(url: str, kind: str, *payloads: dict[str, Any], **options: Any) -> None:
@@ -25,10 +25,10 @@ def send(url: str, kind: str, *payloads: dict[str, Any], **options: Any) -> None
     sender: Any = app.registry.find(kind)
     jobs: list[Job] = [sender.options(**options).job(**payload) for payload in payloads]
 
-    async def sent(store: Store) -> None:
+    async def enqueue(store: Store) -> None:
         await Client(store).enqueue_many(jobs)
 
-    ask(url, sent)
+    ask(url, enqueue)
 
 
 def journal(url: str, queue: Queue = FLEET) -> list[dict[str, Any]]:
@@ -50,26 +50,26 @@ def journal(url: str, queue: Queue = FLEET) -> list[dict[str, Any]]:
     return ask(url, read)
 
 
-def counted(url: str, queue: Queue = FLEET) -> Counter[str]:
+def event_counts(url: str, queue: Queue = FLEET) -> Counter[str]:
     """How often each event is in the journal."""
     return Counter(each["event"] for each in journal(url, queue))
 
 
 def check_once(url: str, queue: Queue = FLEET) -> Counter[str]:
-    """That every job that was taken in has ended exactly once; how they ended."""
+    """Assert that every enqueued job finished exactly once; return how."""
     events = journal(url, queue)
-    taken = [each["id"] for each in events if each["event"] == "enqueued"]
-    ended = [each["id"] for each in events if each["event"] in ENDS]
-    assert sorted(ended) == sorted(taken)
-    return Counter(each["event"] for each in events if each["event"] in ENDS)
+    enqueued = [each["id"] for each in events if each["event"] == "enqueued"]
+    ended = [each["id"] for each in events if each["event"] in FINISHES]
+    assert sorted(ended) == sorted(enqueued)
+    return Counter(each["event"] for each in events if each["event"] in FINISHES)
 
 
 @contextmanager
-def upon(*marks: Path, act: Callable[[int], object]) -> Iterator[None]:
-    """Within this block, do something with the process that has left the last mark, once all of them are there."""
+def once_marked(*marks: Path, act: Callable[[int], object]) -> Iterator[None]:
+    """Within this block, act on the process that left the last mark, once all marks exist."""
 
     def wait() -> None:
-        wait_until(lambda: all(mark.exists() for mark in marks), "marks", PATIENCE_S)
+        wait_until(lambda: all(mark.exists() for mark in marks), "marks", TIMEOUT_S)
         act(int(marks[-1].read_text()))
 
     thread = threading.Thread(target=wait)

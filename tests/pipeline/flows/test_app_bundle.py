@@ -1,4 +1,4 @@
-"""Promises of an app on its way to executors: by name where they can import it, else by value and whole."""
+"""Promises of an app bundle: it holds an app by name where executors can import it, else by value with all it uses."""
 
 import pickle
 import subprocess
@@ -11,12 +11,12 @@ import pytest
 from headrace.app.app import App
 from headrace.app.discovery import load_app
 from headrace.model.errors import BadConfig
-from headrace.pipeline.flows.fleet.app_bundle import Cargo, pack
+from headrace.pipeline.flows.fleet.app_bundle import AppBundle, pack
 from headrace.pipeline.source.store_access import this_host
 from tests.pipeline.flows import fleet_app
 from tests.pipeline.stories import url_of
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 # As in a notebook: the app and its functions are of the program itself.
 PROGRAM = """
@@ -58,11 +58,11 @@ async def around(context, call_next):
 sys.stdout.buffer.write(pickle.dumps(pack(app)[1]))
 """
 
-# What a worker in another process makes of it.
+# A worker in another process loads it.
 WORKER = """
 import asyncio, pickle, sys
-cargo = pickle.loads(sys.stdin.buffer.read())
-app = cargo.unpack(sys.argv[1], "")
+bundle = pickle.loads(sys.stdin.buffer.read())
+app = bundle.load(sys.argv[1], "")
 print(app.registry.kinds, app.maker.tenant, len(app.registry.fails), len(app.middleware_stack))
 print([str(queue.full_name) for queue in (*app.handlers.queues, *app.handlers.fail_queues)])
 find = app.registry.find
@@ -81,17 +81,17 @@ print(asyncio.run(work()))
 """
 
 
-def test_an_app_of_the_program_itself_travels_by_value_with_all_that_its_functions_use(tmp_path: Path) -> None:
+def test_an_app_of_the_program_itself_is_sent_by_value_with_all_that_its_functions_use(tmp_path: Path) -> None:
     url = url_of(tmp_path / "jobs.db")
     packed = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, timeout=PATIENCE_S, check=True, cwd=tmp_path
+        [sys.executable, "-c", PROGRAM], capture_output=True, timeout=TIMEOUT_S, check=True, cwd=tmp_path
     )
 
     unpacked = subprocess.run(
         [sys.executable, "-c", WORKER, url],
         input=packed.stdout,
         capture_output=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
         check=False,
         cwd=tmp_path,
     )
@@ -133,53 +133,53 @@ sys.stdout.buffer.write(pickle.dumps(pack(app)[1]))
 """
 RUN = """
 import asyncio, pickle, sys
-cargo = pickle.loads(sys.stdin.buffer.read())
-app = cargo.unpack(sys.argv[1], "")
+bundle = pickle.loads(sys.stdin.buffer.read())
+app = bundle.load(sys.argv[1], "")
 async def work():
     await app.registry.find("hurry").enqueue(number=1)
     await app.work(until_idle=True)
     counts = await (await app.client()).store.queues.counts(app.registry.find("ship").queue)
     await app.close()
     return counts.done
-print(cargo.name, asyncio.run(work()))
+print(bundle.name, asyncio.run(work()))
 """
 
 
-def test_jobs_of_a_module_send_theirs_to_the_store_of_the_fleet_beside_one_of_the_program(tmp_path: Path) -> None:
+def test_jobs_of_a_module_enqueue_into_the_store_of_the_fleet_beside_one_of_the_program(tmp_path: Path) -> None:
     url = url_of(tmp_path / "jobs.db")
     (tmp_path / "shop.py").write_text(SHOP)
 
     def ran(program: str, *words: str, given: bytes = b"") -> bytes:
         command = [sys.executable, "-c", program, *words]
         return subprocess.run(
-            command, input=given, stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True, cwd=tmp_path
+            command, input=given, stdout=subprocess.PIPE, timeout=TIMEOUT_S, check=True, cwd=tmp_path
         ).stdout
 
     assert ran(RUN, url, given=ran(ADDED)).decode() == "None 3\n"
     assert not (tmp_path / "headrace.db").exists()
 
 
-def test_an_app_of_a_module_travels_by_its_name_with_the_modules_that_hold_its_functions() -> None:
+def test_an_app_of_a_module_is_sent_by_name_with_the_modules_of_its_functions() -> None:
     _, by_name = pack("tests.pipeline.flows.fleet_app:app")
     _, by_object = pack(fleet_app.app)
 
     assert by_name.name == by_object.name == "tests.pipeline.flows.fleet_app:app"
     assert by_name.modules == by_object.modules == ("tests.pipeline.flows.fleet_app",)
     assert (by_name.value, by_object.value) == (b"", b"")
-    assert by_object.unpack("sqlite:////there.db", this_host()) is load_app("tests.pipeline.flows.fleet_app:app")
+    assert by_object.load("sqlite:////there.db", this_host()) is load_app("tests.pipeline.flows.fleet_app:app")
     assert fleet_app.app.url == "sqlite:////there.db"
 
 
 def test_an_executor_that_cannot_import_the_app_says_what_to_do() -> None:
-    cargo = Cargo("shop_nobody_has.jobs:app", (), ())
+    bundle = AppBundle("shop_nobody_has.jobs:app", (), ())
 
     with pytest.raises(BadConfig, match=r"executors cannot import shop_nobody_has.jobs:app .* --py-files") as refused:
-        cargo.unpack("sqlite:////there.db", "elsewhere")
+        bundle.load("sqlite:////there.db", "elsewhere")
 
     assert "\n" not in str(refused.value)
 
 
-def test_what_cannot_travel_is_refused_on_the_driver() -> None:
+def test_an_app_that_cannot_be_pickled_is_refused_on_the_driver() -> None:
     held, app, other = threading.Lock(), App("sqlite:////there.db"), App("sqlite:////there.db")
 
     @app.job
@@ -193,13 +193,15 @@ def test_what_cannot_travel_is_refused_on_the_driver() -> None:
     aside.__qualname__, aside.__module__ = "aside", "__main__"
     other.job(process=True)(aside)
 
-    with pytest.raises(BadConfig, match=r"cannot travel \(TypeError: cannot pickle '_thread.lock' object\); put the"):
+    with pytest.raises(
+        BadConfig, match=r"cannot be pickled \(TypeError: cannot pickle '_thread.lock' object\); put the"
+    ):
         pack(app)
     with pytest.raises(BadConfig, match="the handler of 'aside' is to run in a process of its own, which cannot find"):
         pack(other)
 
 
-def test_what_travels_is_plain_bytes() -> None:
-    _, cargo = pack(App("sqlite:////there.db"))
+def test_a_bundle_is_pickled_as_plain_bytes() -> None:
+    _, bundle = pack(App("sqlite:////there.db"))
 
-    assert pickle.loads(pickle.dumps(cargo)) == cargo  # noqa: S301  (as Spark does)
+    assert pickle.loads(pickle.dumps(bundle)) == bundle  # noqa: S301  (as Spark does)

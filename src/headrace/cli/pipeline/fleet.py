@@ -7,7 +7,7 @@ import typer
 from headrace.app.decorators import with_tenant
 from headrace.cli.exit_codes import INTERRUPTED, NO, OK
 from headrace.cli.options import AppName, Json, Url, load_placed_app, worker_tenant
-from headrace.cli.output import Output, counted
+from headrace.cli.output import Output
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import MASTER, Conf, Master, engine, spark_url
 from headrace.cli.pipeline.progress import ProgressLine, Stopping
@@ -21,7 +21,7 @@ from headrace.worker.config import WorkerConfig, settings_of
 if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.decorators import WorkerFields
-    from headrace.pipeline.flows.fleet.run import FleetProgress, FleetReport
+    from headrace.pipeline.flows.fleet.report import FleetProgress, FleetReport
 
 DEFAULT = WorkerConfig()
 COLUMNS = ("worker", "deliveries#", "done#", "retried#", "stalled#", "dead#", "released#", "cancelled#")
@@ -139,16 +139,20 @@ def fleet(
                 workers=workers,
                 until=None if run_on else until,
                 for_ms=for_ms,
-                on_progress=(lambda far: line.own(far_text(far), far.settled, far.settled + far.left))
+                on_progress=(
+                    lambda progress: line.own(
+                        progress_text(progress), progress.settled, progress.settled + progress.remaining
+                    )
+                )
                 if line.shown
                 else None,
                 stopping=stopping.asked,
                 **config,
             )
-    _told(output, report)
+    _show(output, report)
     if stopping.interrupted:
         return INTERRUPTED
-    return NO if report.ended == "cancelled" else OK
+    return NO if report.end_reason == "cancelled" else OK
 
 
 def _checked(app: "App", name: str, config: "WorkerFields") -> "App":
@@ -161,14 +165,17 @@ def _checked(app: "App", name: str, config: "WorkerFields") -> "App":
     return app
 
 
-def far_text(far: "FleetProgress") -> str:
-    """How far a fleet is, for people."""
-    dead = f" · {far.dead:,} dead" if far.dead else ""
-    falls = f" · {counted(far.falls, 'fall')}" if far.falls else ""
-    return f"{far.done:,} done{dead} · {far.waiting:,} wait · {far.active:,} run · {far.jobs_per_s:,.0f}/s{falls}"
+def progress_text(progress: "FleetProgress") -> str:
+    """The progress of a fleet in one line."""
+    dead = f" · {progress.dead:,} dead" if progress.dead else ""
+    crashes = f" · {progress.crashes:,} crash{'' if progress.crashes == 1 else 'es'}" if progress.crashes else ""
+    return (
+        f"{progress.done:,} done{dead} · {progress.waiting:,} waiting · {progress.active:,} running"
+        f" · {progress.jobs_per_s:,.0f}/s{crashes}"
+    )
 
 
-def _told(output: Output, report: "FleetReport") -> None:
+def _show(output: Output, report: "FleetReport") -> None:
     output.document(report)
     rows = [
         (each.worker, each.deliveries, each.done, each.retried, each.stalled, each.dead, each.released, each.cancelled)
@@ -180,11 +187,13 @@ def _told(output: Output, report: "FleetReport") -> None:
         output.say(f"and {len(report.workers) - WORKERS_SHOWN_MAX:,} more; --json shows them all")
     output.say(f"fleet: {report.sentence()}")
     if report.run_p50_ms is not None and report.run_p95_ms is not None:
-        half, most = duration_text(report.run_p50_ms), duration_text(report.run_p95_ms)
-        output.say(f"  run time: half within {half}, 95 % within {most}")
-    if report.ended == "cancelled":
-        output.say("  its Spark job was cancelled by somebody else; leases that it held run out by themselves")
+        median, p95 = duration_text(report.run_p50_ms), duration_text(report.run_p95_ms)
+        output.say(f"  run time: median {median}, p95 {p95}")
+    if report.end_reason == "cancelled":
+        output.say("  its Spark jobs were cancelled from outside; open leases expire by themselves")
     if report.missed:
-        output.hint(f"{report.missed:,} events were dropped from the journal before they were read: counts are short")
+        output.hint(
+            f"{report.missed:,} events were dropped from the journal before they were read; the counts lack them"
+        )
     if report.dead:
         output.hint("next: headrace dead list")

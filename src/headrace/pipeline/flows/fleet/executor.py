@@ -1,4 +1,4 @@
-"""A slot: where a worker of a fleet stands, one task of Spark that lasts as long as the worker does."""
+"""Runs one worker of a fleet on a Spark executor, inside a task that lasts as long as the worker."""
 
 import asyncio
 import logging
@@ -7,80 +7,111 @@ import random
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from headrace.app.app import App
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import HeadraceError
-from headrace.model.limits import FLEET_DRAINED_LOOK_MS, FLEET_LEFTOVER_MS, FLEET_STOP_LOOK_MS
-from headrace.pipeline.flows.fleet.control import is_asked
-from headrace.pipeline.flows.fleet.drained import is_drained
-from headrace.pipeline.flows.fleet.orders import Orders
+from headrace.model.limits import FLEET_DRAINED_POLL_MS, FLEET_LEFTOVER_MS, FLEET_STOP_POLL_MS
+from headrace.pipeline.flows.fleet.app_bundle import AppBundle
+from headrace.pipeline.flows.fleet.control import is_drained, is_stop_requested
 from headrace.pipeline.source.store_access import check_host, check_url
 from headrace.stores.contract.store import Store
 from headrace.worker.worker import Worker
 
+Until = Literal["drained", "idle"]
 LEFTOVER_EXIT = 75
-"""How the process of a worker ends that left something running."""
-OURS = ("headrace-handler", "headrace-heartbeat")
+"""The exit code of a process whose worker left threads behind."""
+WORKER_THREADS = ("headrace-handler", "headrace-heartbeat")
 """Threads that must not outlive their worker."""
 
 
-def stand(orders: Orders, slot: int, begun: int, attempt: int) -> None:
-    """Work until there is nothing left to do, as the orders say, or the fleet is asked to stop.
+class WorkerSpec(Struct, frozen=True):
+    """What the driver sends to every worker of a fleet."""
 
-    Spark uses the process again. So what a worker could not end, a handler in a thread above all, is not left to it:
-    the process ends, once the store was told everything.
+    fleet: str
+    url: str
+    bundle: AppBundle
+    config: dict[str, Any]
+    """The fields of `WorkerConfig`, without the name."""
+    until: Until | None
+    feed_tenant: str
+    planned_on: str
+
+    def worker_name(self, slot: int, start: int, attempt: int) -> str:
+        """The name of a worker in the journal: every process that serves a slot has its own."""
+        return f"{name_prefix(self.fleet)}{slot}.{start}.{attempt}"
+
+    def __repr__(self) -> str:
+        return f"<WorkerSpec of fleet {self.fleet}>"  # the URL may hold a password
+
+
+def name_prefix(fleet: str) -> str:
+    """The prefix of the names of a fleet's workers."""
+    return f"fleet-{fleet}/"
+
+
+def run_worker(spec: WorkerSpec, slot: int, start: int, attempt: int) -> None:
+    """Work until the queues are drained or idle, as the spec says, or the fleet is asked to stop.
+
+    Spark reuses the process. So it is ended, once everything is settled, if a handler in a thread is still running.
     """
-    check_host(orders.url, orders.planned_on)
-    check_url(orders.url)
-    quieten()
-    app = orders.cargo.unpack(orders.url, orders.planned_on)
-    # Also what hangs in the end of the event loop, such as a thread of its executor, is a leftover.
-    leaving = threading.Timer(FLEET_LEFTOVER_MS / 1_000, _exit, ["its event loop does not end"])
-    leaving.daemon = True
+    check_host(spec.url, spec.planned_on)
+    check_url(spec.url)
+    silence_log()
+    app = spec.bundle.load(spec.url, spec.planned_on)
+    # A hanging event loop is a leftover, too, such as a thread of its executor.
+    exit_timer = threading.Timer(FLEET_LEFTOVER_MS / 1_000, _exit, ["its event loop does not end"])
+    exit_timer.daemon = True
     try:
-        asyncio.run(_work(app, orders, orders.name_of(slot, begun, attempt), leaving.start))
+        asyncio.run(_work(app, spec, spec.worker_name(slot, start, attempt), exit_timer.start))
     finally:
-        leaving.cancel()
-        if left := leftovers(FLEET_LEFTOVER_MS):
-            _exit(", ".join(left))
+        exit_timer.cancel()
+        if leftovers := leftover_threads(FLEET_LEFTOVER_MS):
+            _exit(", ".join(leftovers))
 
 
-def quieten() -> None:
-    """Where the app has set up no log, keep the worker's off the stderr of Spark, which may be a person's terminal: the
-    journal has all errors."""
+def silence_log() -> None:
+    """Keep the worker's log off Spark's stderr, which may be a terminal, unless the app has set up logging: the journal
+    holds all errors."""
     log = logging.getLogger("headrace")
     if not log.hasHandlers():
         log.addHandler(logging.NullHandler())
 
 
-def leftovers(patience_ms: int) -> list[str]:
-    """The threads of a worker that go on after its end, and after they were waited for."""
-    until_ms = monotonic_ms() + patience_ms
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith(OURS)]
+def leftover_threads(timeout_ms: int) -> list[str]:
+    """The names of a worker's threads that still run after the time-out."""
+    until_ms = monotonic_ms() + timeout_ms
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(WORKER_THREADS)]
     for thread in threads:
         thread.join(max(until_ms - monotonic_ms(), 0) / 1_000)
     return [thread.name for thread in threads if thread.is_alive()]
 
 
-def _exit(what: str) -> None:
-    print(f"headrace: a worker of a fleet ends its process, since it left behind: {what}", file=sys.stderr, flush=True)
+def _exit(leftover: str) -> None:
+    print(
+        f"headrace: a worker of a fleet ends its process because it left behind: {leftover}",
+        file=sys.stderr,
+        flush=True,
+    )
     os._exit(LEFTOVER_EXIT)
 
 
-async def _work(app: App, orders: Orders, name: str, ended: Callable[[], None]) -> None:
-    # The client's store is the one that handlers send jobs through; the worker and its heart have their own.
+async def _work(app: App, spec: WorkerSpec, name: str, on_end: Callable[[], None]) -> None:
+    # Handlers enqueue through the client's store; the worker and its heartbeat have their own.
     store = (await app.client()).store
     try:
-        if await is_asked(store, orders.feed_tenant, orders.fleet):
+        if await is_stop_requested(store, spec.feed_tenant, spec.fleet):
             return
-        async with app.build_worker(name=name, **orders.config) as worker:
-            watch = asyncio.create_task(_watch(worker, store, orders), name="headrace-fleet")
+        async with app.build_worker(name=name, **spec.config) as worker:
+            watch = asyncio.create_task(_wait_for_end(worker, store, spec), name="headrace-fleet")
             watch.add_done_callback(lambda _: worker.stop())
             try:
-                await worker.run(until_idle=orders.until == "idle")
+                await worker.run(until_idle=spec.until == "idle")
             finally:
-                ended()
+                on_end()
                 watch.cancel()
                 await asyncio.wait([watch])
             if not watch.cancelled() and (error := watch.exception()) is not None:
@@ -89,25 +120,25 @@ async def _work(app: App, orders: Orders, name: str, ended: Callable[[], None]) 
         await app.close()
 
 
-def _holds_jobs(worker: Worker) -> bool:
-    """Whether it has jobs in hand. One whose lease was lost is somebody else's, whatever its thread goes on with."""
+def _has_jobs(worker: Worker) -> bool:
+    """Whether the worker holds leases. A job with a lost lease belongs to another worker, even if its thread runs."""
     return any(job.stop != "lost" for job in worker.health().running)
 
 
-async def _watch(worker: Worker, store: Store, orders: Orders) -> None:
-    """Until the fleet is asked to stop, or nothing is left."""
-    chance = random.Random()
+async def _wait_for_end(worker: Worker, store: Store, spec: WorkerSpec) -> None:
+    """Return when the fleet is asked to stop, or its queues are drained."""
+    rng = random.Random()
     queues = list(worker.settings.queues)
-    looked_ms = monotonic_ms()
+    polled_ms = monotonic_ms()
     while True:
-        # Not all at once: a fleet has many workers, and a store has one ear.
-        await asyncio.sleep(FLEET_DRAINED_LOOK_MS / 1_000 * chance.uniform(0.5, 1.5))
+        # Spread the polls of many workers.
+        await asyncio.sleep(FLEET_DRAINED_POLL_MS / 1_000 * rng.uniform(0.5, 1.5))
         try:
-            if monotonic_ms() - looked_ms >= FLEET_STOP_LOOK_MS:
-                looked_ms = monotonic_ms()
-                if await is_asked(store, orders.feed_tenant, orders.fleet):
+            if monotonic_ms() - polled_ms >= FLEET_STOP_POLL_MS:
+                polled_ms = monotonic_ms()
+                if await is_stop_requested(store, spec.feed_tenant, spec.fleet):
                     return
-            if orders.until == "drained" and not _holds_jobs(worker) and await is_drained(store, queues):
+            if spec.until == "drained" and not _has_jobs(worker) and await is_drained(store, queues):
                 return
         except HeadraceError:
-            continue  # the worker itself tells of a store that does not answer
+            continue  # the worker itself reports a store that does not answer

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from headrace.client.background import StorePortal
 from headrace.client.retry import retry
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
-from headrace.model.limits import MAP_LOOK_MS, RETENTION_MAX
+from headrace.model.limits import MAP_POLL_MS, RETENTION_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Counts
 from headrace.stores.catalog import find_queue
@@ -45,7 +45,7 @@ class DrainWatch:
     def wait(self, tell: Callable[[Counts], None], stopping: threading.Event) -> None:
         """Wait until nothing waits, runs or is blocked, or until asked to stop."""
         counts: Counts | None = self.counts()
-        while (counts is None or open_jobs(counts)) and not stopping.wait(MAP_LOOK_MS / 1_000):
+        while (counts is None or open_jobs(counts)) and not stopping.wait(MAP_POLL_MS / 1_000):
             counts = self.look(tell)
 
     def keep_dead_letters(self, rows: int, keep_ms: int) -> None:

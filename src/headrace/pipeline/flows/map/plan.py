@@ -13,7 +13,7 @@ from headrace.app.job_function import JobTemplate
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.model.times import Duration, duration_ms
-from headrace.pipeline.flows.fleet.places import store_url
+from headrace.pipeline.flows.fleet.run import executor_url
 from headrace.pipeline.flows.map.keys import Key, check_name, key_of
 from headrace.pipeline.flows.map.results import result_type_of
 from headrace.pipeline.flows.map.table import check_table
@@ -67,7 +67,7 @@ def planned(frame: DataFrame, wish: Wish) -> Plan:
         check_table(frame.sparkSession, wish.folder, key, result_type)
     return Plan(
         name=wish.name,
-        url=check_url(store_url(wish.url if wish.url is not None else work.app.url)),
+        url=check_url(executor_url(wish.url if wish.url is not None else work.app.url)),
         queue=_queue_of(wish, work),
         is_own=wish.queue is None,
         work=work,

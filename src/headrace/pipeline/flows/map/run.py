@@ -15,7 +15,8 @@ from headrace.model.limits import DURATION_MS_MAX, KEY_KEEP_MS
 from headrace.model.names import Queue
 from headrace.model.results import Counts
 from headrace.model.times import Duration
-from headrace.pipeline.flows.fleet.run import FleetProgress, FleetReport, check_fleet, run_fleet
+from headrace.pipeline.flows.fleet.report import FleetProgress, FleetReport
+from headrace.pipeline.flows.fleet.run import check_fleet, run_fleet
 from headrace.pipeline.flows.map.draining import DrainWatch, open_jobs, watching
 from headrace.pipeline.flows.map.mapped import Mapped, MapProgress
 from headrace.pipeline.flows.map.plan import Plan, Wish, planned

@@ -19,8 +19,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace import open_store
-from headrace.pipeline import map_rows, replay_dead_letters, session
-from headrace.pipeline.flows.map.mapped import Mapped
+from headrace.pipeline import MapReport, map_rows, replay_dead_letters, session
 
 NAME = "enrich"
 COUNTRIES = ("DK", "EE", "FI", "NO", "SE", *("DE", "FR", "GB", "IT", "PL") * 3)
@@ -96,7 +95,7 @@ def customers_in(spark: SparkSession, folder: Path, rows: int) -> DataFrame:
     return spark.read.parquet(str(folder))
 
 
-def mapped(customers: DataFrame, workers: int, url: str, folder: Path) -> Mapped:
+def mapped(customers: DataFrame, workers: int, url: str, folder: Path) -> MapReport:
     """A job for each customer, and what became of it. It can be killed at any time and called again."""
     return map_rows(
         customers,
@@ -113,12 +112,12 @@ def mapped(customers: DataFrame, workers: int, url: str, folder: Path) -> Mapped
     )
 
 
-def _tell(found: Mapped) -> None:
+def _tell(found: MapReport) -> None:
     print(f"   {found.sentence()}")
     print(f"   {found.fleet.sentence() if found.fleet else 'nothing was left to do'}")
 
 
-def _check(found: Mapped, table: DataFrame, rows: int) -> None:
+def _check(found: MapReport, table: DataFrame, rows: int) -> None:
     """Counts add up, or this program ends with an error."""
     done, dead = found.outcomes.get("done", 0), found.outcomes.get("dead", 0)
     assert found.outcomes.keys() <= {"done", "dead"}, f"something is open, lost or refused: {found}"

@@ -5,8 +5,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from headrace.pipeline.flows.map.keys import ANSWER
-from headrace.pipeline.flows.map.results import MARKS
+from headrace.pipeline.flows.map.keys import RESULT_COLUMNS
+from headrace.pipeline.flows.map.results import ROW_COLUMNS
 from headrace.pipeline.source.schema import JOURNAL_PAYLOADS, SPARK_SCHEMA, TABLES
 from headrace.pipeline.source.sink.rejects import SCHEMA
 from headrace.pipeline.stats.columns import STATS
@@ -23,7 +23,7 @@ ANSI = "spark.sql.ansi.enforceReservedKeywords"
 def names(spark: SparkSession) -> list[str]:
     """Every column of what is read from stores and of what is written to files, and the fields within them."""
     events = frame_of(spark)
-    found = {*JOURNAL_PAYLOADS.names, *STATS.names, *SCHEMA.names, *ANSWER, *MARKS, "day", "run"}
+    found = {*JOURNAL_PAYLOADS.names, *STATS.names, *SCHEMA.names, *RESULT_COLUMNS, *ROW_COLUMNS, "day", "run"}
     found.update(*(table.names for table in TABLES.values()))
     for table in (SPARK_SCHEMA, *(make(events).schema for make in (jobs, attempts, errors, usage))):
         found |= names_in(table)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 
 from headrace.pipeline.flows.fleet.report import FleetProgress
 from headrace.pipeline.flows.fleet.run import run_fleet
-from headrace.pipeline.flows.map.mapped import MapProgress
+from headrace.pipeline.flows.map.results import MapProgress
 from headrace.pipeline.flows.map.run import map_rows
 from tests.proof.fleet_app import LEASE_MS
 from tests.proof.fleet_faults import DRIVERS, FAULT
@@ -78,7 +78,7 @@ def _map(spark: SparkSession, life: Life) -> None:
         capacity=life.capacity,
         lease=LEASE_MS / 1_000,
     )
-    say("mapped", str(mapped.created), str(mapped.known))
+    say("mapped", str(mapped.created), str(mapped.duplicate))
 
 
 def _fleet(spark: SparkSession, life: Life) -> None:

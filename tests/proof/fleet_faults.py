@@ -12,7 +12,7 @@ Plant = Callable[[Any, str, Any], None]
 
 
 def forget_keys(plant: Plant) -> None:
-    """A map names its jobs anew in each call: what is done is done again, and no lease was lost."""
+    """A map makes new ids in each call: finished jobs run again without a lost lease."""
     from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
     rows: Any = import_module("headrace.pipeline.flows.map.rows")
@@ -21,14 +21,14 @@ def forget_keys(plant: Plant) -> None:
 
 
 def drop_answers(plant: Plant) -> None:
-    """A map leaves out an answer here and there."""
+    """A map leaves out some results."""
     run: Any = import_module("headrace.pipeline.flows.map.run")
-    answered = run.answers
+    map_results = run.map_results
 
     def some(*given: Any, **more: Any) -> Any:
-        return answered(*given, **more).where("n % 101 <> 3")
+        return map_results(*given, **more).where("n % 101 <> 3")
 
-    plant(run, "answers", some)
+    plant(run, "map_results", some)
 
 
 def stop_hearts(plant: Plant) -> None:

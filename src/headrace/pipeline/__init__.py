@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.flows.ingest.reading import read_source as read_source
     from headrace.pipeline.flows.ingest.refused import read_refused as read_refused
     from headrace.pipeline.flows.ingest.run import ingest_rows as ingest_rows
-    from headrace.pipeline.flows.map.mapped import Mapped as Mapped
+    from headrace.pipeline.flows.map.results import MapReport as MapReport
     from headrace.pipeline.flows.map.run import map_rows as map_rows
     from headrace.pipeline.flows.replay import replay_dead_letters as replay_dead_letters
     from headrace.pipeline.history.compact import compact as compact

@@ -1,4 +1,4 @@
-"""Promises of map: every key has its answer, what has ended is not run again, and what cannot work writes nothing."""
+"""Promises of map: every key has its result, finished jobs do not run again, and refused arguments write nothing."""
 
 import threading
 from pathlib import Path
@@ -13,9 +13,9 @@ from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.pipeline.flows.ingest.reading import read_source
-from headrace.pipeline.flows.map.mapped import STEPS, MapProgress
+from headrace.pipeline.flows.map.results import STEPS, MapProgress
 from headrace.stores.contract.store import Store
-from tests.pipeline.flows.map_runs import answer, app, mapped
+from tests.pipeline.flows.map_runs import app, row_set, run_map
 from tests.pipeline.served import ask, fresh_url
 from tests.pipeline.writes import events
 
@@ -31,19 +31,19 @@ def url(tmp_path: Path) -> str:
 
 
 def runs(url: str) -> int:
-    """How often a handler was begun."""
+    """How often a handler was started."""
     return events(url, QUEUE)["claimed"]
 
 
-def held(url: str) -> list[str]:
+def all_names(url: str) -> list[str]:
     """The names of all queues and feeds."""
 
-    async def look(store: Store) -> list[str]:
+    async def list_names(store: Store) -> list[str]:
         return [each.name for each in (await store.queues.names("default")).rows] + [
             item.id for item in (await store.items.list(FEEDS)).rows
         ]
 
-    return ask(url, look)
+    return ask(url, list_names)
 
 
 def test_every_key_has_its_result_and_failures_are_rows_with_their_error(spark: SparkSession, url: str) -> None:
@@ -51,82 +51,82 @@ def test_every_key_has_its_result_and_failures_are_rows_with_their_error(spark: 
         "SELECT if(id = 7, NULL, concat('k', id % 11)) AS k, if(id = 8, NULL, id % 11) AS n, 'x' AS more FROM range(12)"
     )
 
-    found = mapped(url, rows, key="k")
+    found = run_map(url, rows, key="k")
 
     squares = {(f"k{n}", "done", str(n * n), None, None, 0) for n in (1, 2, 3, 4, 6, 9)}
     dead = {(f"k{n}", "dead", None, "ValueError", f"{n} is no number", 1) for n in (0, 5, 10)}
     names = ("k", "outcome", "result", "error_class", "error_message", "attempts")
-    assert answer(found.frame.where("k <> 'k8'"), *names) == squares | dead
-    assert answer(found.frame.where("k = 'k8'"), "outcome", "error_class", "attempts") == {("dead", "BadPayload", 1)}
-    assert answer(found.frame.where("k IS NULL"), "outcome", "error_class", "attempts") == {
+    assert row_set(found.frame.where("k <> 'k8'"), *names) == squares | dead
+    assert row_set(found.frame.where("k = 'k8'"), "outcome", "error_class", "attempts") == {("dead", "BadPayload", 1)}
+    assert row_set(found.frame.where("k IS NULL"), "outcome", "error_class", "attempts") == {
         ("refused", "bad_key", None)
     }
     assert (found.rows, found.created, found.folded) == (12, 10, 1)
     assert found.outcomes == {"done": 6, "dead": 4, "refused": 1}
-    assert answer(found.frame.selectExpr("ended_at IS NULL AS open"), "open") == {(True,), (False,)}
+    assert row_set(found.frame.selectExpr("ended_at IS NULL AS open"), "open") == {(True,), (False,)}
 
 
-def test_the_same_call_again_creates_and_runs_nothing_and_gives_the_same_answer(
+def test_the_same_call_again_creates_and_runs_nothing_and_gives_the_same_results(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:
-    rows, folder = spark.range(6).selectExpr("id AS n"), tmp_path / "answer"
-    first = mapped(url, rows, folder=folder)
-    before, ran = answer(first.frame, "*"), runs(url)
+    rows, folder = spark.range(6).selectExpr("id AS n"), tmp_path / "results"
+    first = run_map(url, rows, folder=folder)
+    before, ran = row_set(first.frame, "*"), runs(url)
 
-    again = mapped(url, rows.repartition(3), folder=folder)
+    again = run_map(url, rows.repartition(3), folder=folder)
 
-    assert (first.created, first.known, again.created, again.known) == (6, 0, 0, 6)
+    assert (first.created, first.duplicate, again.created, again.duplicate) == (6, 0, 0, 6)
     assert (runs(url), ran) == (6, 6)
-    assert answer(again.frame, "*") == before
-    assert again.complete
+    assert row_set(again.frame, "*") == before
+    assert again.is_complete
 
 
-def test_a_map_that_died_between_any_two_steps_goes_on_without_running_anything_twice(
+def test_a_map_killed_between_any_two_steps_continues_without_running_a_job_twice(
     spark: SparkSession, url: str
 ) -> None:
     rows = spark.range(40).selectExpr("id AS n")
-    told: list[str] = []
+    steps: list[str] = []
 
-    def die(far: MapProgress) -> None:
-        told.append(far.step)
-        if told.count(far.step) == 1:  # when a step is first begun; each step is two looks apart from the next
+    def die(progress: MapProgress) -> None:
+        steps.append(progress.step)
+        if steps.count(progress.step) == 1:  # at the start of each step
             raise KeyboardInterrupt
 
     for _ in STEPS:
         with pytest.raises(KeyboardInterrupt):
-            mapped(url, rows, tell=die)
-    found = mapped(url, rows, tell=die)
+            run_map(url, rows, on_progress=die)
+    found = run_map(url, rows, on_progress=die)
 
-    assert list(dict.fromkeys(told)) == list(STEPS)
-    assert (found.created, found.known) == (0, 40)
-    assert answer(found.frame, "n", "result") == {(n, str(n * n) if n % 5 else None) for n in range(40)}
+    assert list(dict.fromkeys(steps)) == list(STEPS)
+    assert (found.created, found.duplicate) == (0, 40)
+    assert row_set(found.frame, "n", "result") == {(n, str(n * n) if n % 5 else None) for n in range(40)}
     assert runs(url) == 40
 
 
-def test_a_changed_row_under_the_same_key_is_refused_and_leaves_the_answer_of_the_other(
+def test_a_changed_row_under_the_same_key_is_refused_and_leaves_the_result_of_the_other(
     spark: SparkSession, url: str
 ) -> None:
-    mapped(url, spark.sql("SELECT id AS k, id AS n FROM range(1, 4)"), key="k")
+    run_map(url, spark.sql("SELECT id AS k, id AS n FROM range(1, 4)"), key="k")
 
-    changed = mapped(url, spark.sql("SELECT id AS k, if(id = 2, 99, id) AS n FROM range(1, 4)"), key="k")
-    kept = mapped(url, spark.sql("SELECT 2L AS k, explode(array(2L, 77L)) AS n"), key="k")
+    changed = run_map(url, spark.sql("SELECT id AS k, if(id = 2, 99, id) AS n FROM range(1, 4)"), key="k")
+    kept = run_map(url, spark.sql("SELECT 2L AS k, explode(array(2L, 77L)) AS n"), key="k")
 
     names = ("k", "outcome", "result", "error_class")
-    assert answer(changed.frame, *names) == {
+    assert row_set(changed.frame, *names) == {
         (1, "done", "1", None),
         (2, "refused", None, "conflict"),
         (3, "done", "9", None),
     }
-    assert answer(kept.frame, *names) == {(2, "done", "4", None), (2, "refused", None, "conflict")}
+    assert row_set(kept.frame, *names) == {(2, "done", "4", None), (2, "refused", None, "conflict")}
     assert runs(url) == 3
 
 
-def test_a_row_that_json_cannot_say_is_refused_alone(spark: SparkSession, url: str) -> None:
+def test_a_row_without_a_json_form_is_refused_alone(spark: SparkSession, url: str) -> None:
     rows = spark.sql("SELECT id AS k, id AS n, if(id = 1, double('NaN'), 1.5D) AS x FROM range(1, 4)")
 
-    found = mapped(url, rows, "anything", key="k")
+    found = run_map(url, rows, "anything", key="k")
 
-    assert answer(found.frame, "k", "outcome", "result", "error_class") == {
+    assert row_set(found.frame, "k", "outcome", "result", "error_class") == {
         (1, "refused", None, "bad_payload"),
         (2, "done", '["k","n","x"]', None),
         (3, "done", '["k","n","x"]', None),
@@ -134,22 +134,22 @@ def test_a_row_that_json_cannot_say_is_refused_alone(spark: SparkSession, url: s
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("options", "sentence"),
     [
-        ({"kind": "greet"}, r"greet\(name: str, mark: str = '!'\), wants 'name', and the rows have columns n, t, m;"),
+        ({"kind": "greet"}, r"greet\(name: str, mark: str = '!'\), needs 'name', and the rows have columns n, t, m;"),
         ({"payload": "struct(n, t)"}, r"square\(n: int\), does not take 't', and payload 'struct\(n, t\)' has n, t"),
-        ({"payload": "struct(t AS n)"}, r"none of the first 3 rows can be given to the handler of 'square': .*`int`"),
+        ({"payload": "struct(t AS n)"}, r"none of the first 3 rows fits the handler of 'square': .*`int`"),
         ({"payload": "named_struct('n', cast(t AS int))"}, r"payload .named_struct.* fails on a row: 'text' is no int"),
         ({"payload": "struct(n,"}, "payload 'struct\\(n,' is no SQL that Spark understands"),
         ({"key": "nr"}, "key 'nr' names 'nr', which is not there; columns are n, t, m"),
-        ({"key": ["n", "t AS n"]}, "key 't AS n' makes a column 'n', which the answer has already; give it another"),
-        ({"key": "m"}, "key 'm' is map<string,string>, which may be written in several ways; take a part"),
+        ({"key": ["n", "t AS n"]}, "key 't AS n' makes a column 'n', which the results have already; give it another"),
+        ({"key": "m"}, "key 'm' is map<string,string>, which has no single text form; use a part"),
         ({"key": []}, "a map needs a key"),
         ({"kind": "squre"}, "no handler for kind 'squre'; did you mean 'square'"),
         ({"schema": "score dubble"}, "schema 'score dubble' is no SQL"),
         ({"keep": "0s"}, "keep is 0"),
         ({"name": "a/b"}, "the name of a map is 'a/b'; start with a letter or digit"),
-        ({"capacity": 3}, "capacity is for by='fleet'; workers elsewhere have settings of their own"),
+        ({"capacity": 3}, "capacity is for by='fleet'; workers elsewhere have their own settings"),
         ({"by": "magic"}, "by is 'magic'; give fleet"),
         ({"by": "fleet", "workers": 0}, "a fleet cannot start: workers must be"),
         ({"by": "fleet", "lease": "1ms"}, "lease of a worker must be at least"),
@@ -157,62 +157,62 @@ def test_a_row_that_json_cannot_say_is_refused_alone(spark: SparkSession, url: s
     ],
     ids=str,
 )
-def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
-    spark: SparkSession, url: str, given: dict[str, Any], told: str
+def test_arguments_that_do_not_fit_are_refused_in_a_sentence_before_anything_is_written(
+    spark: SparkSession, url: str, options: dict[str, Any], sentence: str
 ) -> None:
     rows = spark.sql("SELECT id AS n, 'text' AS t, map('a', 'b') AS m FROM range(3)")
 
-    with pytest.raises(HeadraceError, match=told) as raised:
-        mapped(url, rows, **given)
+    with pytest.raises(HeadraceError, match=sentence) as raised:
+        run_map(url, rows, **options)
 
     assert isinstance(raised.value, BadConfig)
     assert "\n" not in str(raised.value)
-    assert held(url) == []
+    assert all_names(url) == []
 
 
-def test_a_map_that_is_asked_to_stop_says_what_is_open_and_goes_on_later(spark: SparkSession, url: str) -> None:
+def test_a_stopped_map_reports_open_jobs_and_continues_later(spark: SparkSession, url: str) -> None:
     rows, stopping = spark.range(1, 4).selectExpr("id AS n"), threading.Event()
     stopping.set()
 
-    stopped = mapped(url, rows, stopping=stopping, tell=lambda far: None, name="sq", queue="elsewhere")
-    found = mapped(url, rows, queue="elsewhere", tell=lambda far: _work(far, "elsewhere"))
+    stopped = run_map(url, rows, stopping=stopping, on_progress=lambda _: None, name="sq", queue="elsewhere")
+    found = run_map(url, rows, queue="elsewhere", on_progress=lambda progress: _work(progress, "elsewhere"))
 
-    assert (stopped.outcomes, stopped.complete) == ({"open": 3}, False)
-    assert (found.outcomes, found.complete, found.created) == ({"done": 3}, True, 0)
+    assert (stopped.outcomes, stopped.is_complete) == ({"open": 3}, False)
+    assert (found.outcomes, found.is_complete, found.created) == ({"done": 3}, True, 0)
 
 
-def _work(far: MapProgress, queue: str) -> None:
-    if far.step == "running":
+def _work(progress: MapProgress, queue: str) -> None:
+    if progress.step == "running":
         app.run_worker(until_idle=True, queues=[queue])
 
 
-def test_what_the_store_has_forgotten_stays_in_the_table(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    folder = tmp_path / "answer"
-    mapped(url, spark.sql("SELECT id AS k, id AS n FROM range(1, 4)"), key="k", folder=folder)
+def test_results_that_the_store_has_dropped_stay_in_the_table(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    run_map(url, spark.sql("SELECT id AS k, id AS n FROM range(1, 4)"), key="k", folder=folder)
 
     later_ms = SystemClock().now_ms() + 8 * 86_400_000
     ask(url, lambda store: store.jobs.repair(QUEUE, now_ms=later_ms))
     rows = spark.sql("SELECT id AS k, if(id = 2, 99, id) AS n FROM range(1, 5)")
-    found = mapped(url, rows, key="k", folder=folder)
+    found = run_map(url, rows, key="k", folder=folder)
 
-    assert answer(found.frame, "k", "outcome", "result") == {
+    assert row_set(found.frame, "k", "outcome", "result") == {
         (1, "done", "1"),
-        (2, "lost", None),  # it says something else now, and nobody knows any more what it said then
+        (2, "lost", None),  # the row has changed since, and the earlier result is not this row's
         (3, "done", "9"),
         (4, "done", "16"),
     }
-    assert runs(url) == 1  # by a journal that has forgotten the others
+    assert runs(url) == 1  # the journal has dropped the others
 
 
-def test_answers_of_other_rows_stay_in_the_table_and_are_not_in_the_answer(
+def test_results_of_other_rows_stay_in_the_table_and_are_not_in_the_frame(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "answer"
-    mapped(url, spark.range(1, 4).selectExpr("id AS n"), folder=folder)
+    folder = tmp_path / "results"
+    run_map(url, spark.range(1, 4).selectExpr("id AS n"), folder=folder)
 
-    found = mapped(url, spark.sql("SELECT cast(n AS bigint) FROM VALUES (3), (4), (null) AS rows(n)"), folder=folder)
+    found = run_map(url, spark.sql("SELECT cast(n AS bigint) FROM VALUES (3), (4), (null) AS rows(n)"), folder=folder)
 
-    assert answer(found.frame, "n", "outcome") == {(3, "done"), (4, "done"), (None, "refused")}
+    assert row_set(found.frame, "n", "outcome") == {(3, "done"), (4, "done"), (None, "refused")}
     assert found.outcomes == {"done": 2, "refused": 1}
     kept = sorted((row["n"], row["result"]) for row in pq.read_table(folder).to_pylist() if row["n"] is not None)
     assert kept == [(1, "1"), (2, "4"), (3, "9"), (4, "16")]
@@ -224,7 +224,7 @@ def test_a_row_that_cannot_be_read_at_its_source_is_one_sentence_and_nothing_is_
     (tmp_path / "numbers.csv").write_text("n\n1\ntwo\n")
     rows = read_source(spark, str(tmp_path / "numbers.csv"), schema="n int")
 
-    with pytest.raises(BadConfig, match=r"^the rows cannot be read: .*; mend the source, or leave out such rows$"):
-        mapped(url, rows)
+    with pytest.raises(BadConfig, match=r"^the rows cannot be read: .*; fix the source, or leave out such rows$"):
+        run_map(url, rows)
 
-    assert held(url) == []
+    assert all_names(url) == []

@@ -11,19 +11,19 @@ from pyspark.sql import SparkSession
 from headrace.cli.main import main
 from headrace.model.names import Queue
 from headrace.pipeline import map_rows
-from headrace.pipeline.flows.map.mapped import MapProgress
-from tests.pipeline.flows.map_runs import answer, greet
+from headrace.pipeline.flows.map.results import MapProgress
+from tests.pipeline.flows.map_runs import greet, row_set
 from tests.pipeline.served import fresh_url
 from tests.pipeline.writes import events
 
 APP = "tests.pipeline.flows.map_runs:app"
 
 
-def test_a_fleet_does_the_jobs_of_all_rows_and_results_have_the_type_that_was_asked_for(
+def test_a_fleet_runs_the_jobs_of_all_rows_and_results_have_the_requested_type(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The URL holds a password, and the key has two columns."""
-    url, told = fresh_url("redis", tmp_path), list[MapProgress]()
+    url, progress = fresh_url("redis", tmp_path), list[MapProgress]()
     rows = spark.sql("SELECT id, id % 2 AS half, concat('n', id) AS who FROM range(60)")
     call: dict[str, Any] = {
         "key": ["half", "id"],
@@ -34,20 +34,20 @@ def test_a_fleet_does_the_jobs_of_all_rows_and_results_have_the_type_that_was_as
     }
 
     found = map_rows(
-        rows, APP, greet.options(priority=7), payload="struct(who AS name)", on_progress=told.append, **call
+        rows, APP, greet.options(priority=7), payload="struct(who AS name)", on_progress=progress.append, **call
     )
     again = map_rows(rows, APP, greet, payload="struct(who AS name)", **call)
 
     assert found.fleet is not None
-    wanted = {(n % 2, n, "done", f"Hello, n{n}!", len(str(n)) + 1) for n in range(60)}
-    assert answer(found.frame, "half", "id", "outcome", "result.said", "result.dead_letters") == wanted
-    assert answer(again.frame, "id", "result.said") == answer(found.frame, "id", "result.said")
+    expected = {(n % 2, n, "done", f"Hello, n{n}!", len(str(n)) + 1) for n in range(60)}
+    assert row_set(found.frame, "half", "id", "outcome", "result.said", "result.dead_letters") == expected
+    assert row_set(again.frame, "id", "result.said") == row_set(found.frame, "id", "result.said")
     assert (found.fleet.done, again.fleet, again.created) == (60, None, 0)
     assert events(url, Queue("map-hi", shards=2))["claimed"] == found.fleet.deliveries
-    assert list(dict.fromkeys(far.step for far in told)) == ["reading", "enqueuing", "running", "collecting"]
+    assert list(dict.fromkeys(each.step for each in progress)) == ["reading", "enqueuing", "running", "collecting"]
 
 
-def test_the_command_writes_results_by_key_and_goes_on_from_where_it_was(
+def test_the_command_writes_results_by_key_and_continues_where_it_ended(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """T36: the same in words and for programs."""
@@ -59,7 +59,7 @@ def test_the_command_writes_results_by_key_and_goes_on_from_where_it_was(
     ended = main([*words, "--workers", "1", "--result", "bigint", "--json"])
     first = json.loads(capfd.readouterr().out)
     again = main([*words, "--result", "bigint"])
-    told = capfd.readouterr()
+    printed = capfd.readouterr()
 
     folder = tmp_path / "headrace-data" / "map" / "sq"
     assert (ended, again) == (1, 1)
@@ -67,13 +67,13 @@ def test_the_command_writes_results_by_key_and_goes_on_from_where_it_was(
     assert (first["folder"], first["fleet"]["done"]) == (str(folder), 2)
     assert first["errors"] == [{"outcome": "dead", "error_class": "ValueError", "rows": 1, "example": "5 is no number"}]
     assert sorted((row["n"], row["result"]) for row in pq.read_table(folder).to_pylist()) == [(1, 1), (2, 4), (5, None)]
-    assert "3 rows: 0 new jobs on queue 'map-sq', 3 known from before" in told.out
-    assert "results by key in headrace-data/map/sq/*.parquet" in told.out
-    assert told.err == "next: headrace dead replay --all -q map-sq, and the same command again\n"
+    assert "3 rows: 0 new jobs on queue 'map-sq', 3 from earlier calls" in printed.out
+    assert "results by key in headrace-data/map/sq/*.parquet" in printed.out
+    assert printed.err == "next: headrace dead replay --all -q map-sq, and the same command again\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "sentence"),
     [
         ((), "a map needs an app, whose jobs the rows go through"),
         (("--app", APP, "--kind", "squre"), "no handler for kind 'squre'; did you mean 'square'?"),
@@ -82,9 +82,9 @@ def test_the_command_writes_results_by_key_and_goes_on_from_where_it_was(
         (("--app", APP, "--to", "."), "is no table that Headrace wrote, and is left alone"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_spark_starts(
+def test_wrong_arguments_of_map_are_refused_before_spark_starts(
     words: tuple[str, ...],
-    told: str,
+    sentence: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -96,4 +96,4 @@ def test_what_makes_no_sense_is_refused_before_spark_starts(
 
     ended = main([*given, *words, "--master", "spark://nowhere:1"])
 
-    assert (ended, told in capfd.readouterr().err) == (2, True)
+    assert (ended, sentence in capfd.readouterr().err) == (2, True)

@@ -1,4 +1,4 @@
-"""Promises of the keys and the answers of a map, by frames that are written by hand."""
+"""Promises of the keys and results of a map, with frames written by hand."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -10,9 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.model.job import check_id
 from headrace.model.names import Queue
 from headrace.pipeline.flows.map.keys import Key, id_of, key_of
-from headrace.pipeline.flows.map.results import answers, by_error, result_type_of
+from headrace.pipeline.flows.map.results import count_errors, map_results, result_type_of
 from headrace.pipeline.source.schema import JOBS
-from tests.pipeline.flows.map_runs import answer
+from tests.pipeline.flows.map_runs import row_set
 
 AT = datetime(2030, 1, 31, 12, tzinfo=UTC)
 JOB = ("id", "state", "tag", "result", "error_class", "error_message", "attempts", "ended_at", "as_of_seq")
@@ -21,10 +21,10 @@ JOB = ("id", "state", "tag", "result", "error_class", "error_message", "attempts
 def ids(spark: SparkSession, values: str, key: str | list[str]) -> list[str | None]:
     """The ids of rows; None for one whose key is missing."""
     frame = spark.sql(f"SELECT * FROM VALUES {values}")  # noqa: S608 - our own
-    found: Key = key_of(frame, key)
-    told = frame.select(*found.columns()).withColumn("_text", found.text())
-    made = told.select(F.when(~found.missing(), id_of("m", F.col("_text"))).alias("id"))
-    return [row.id for row in made.collect()]
+    parsed: Key = key_of(frame, key)
+    keyed = frame.select(*parsed.columns()).withColumn("_text", parsed.text())
+    rows = keyed.select(F.when(~parsed.is_missing(), id_of("m", F.col("_text"))).alias("id"))
+    return [row.id for row in rows.collect()]
 
 
 @pytest.mark.parametrize(
@@ -50,18 +50,18 @@ def ids(spark: SparkSession, values: str, key: str | list[str]) -> list[str | No
         ("(true), (false) AS t(a)", "a"),
     ],
 )
-def test_keys_that_differ_have_ids_that_differ_and_every_store_takes_them(
+def test_different_keys_have_different_ids_that_every_store_accepts(
     spark: SparkSession, values: str, key: str | list[str]
 ) -> None:
-    found = ids(spark, values, key)
+    job_ids = ids(spark, values, key)
 
-    assert None not in found
-    assert len(set(found)) == len(found)
-    for id in found:
+    assert None not in job_ids
+    assert len(set(job_ids)) == len(job_ids)
+    for id in job_ids:
         check_id(str(id), Queue("map-m"))
 
 
-def test_an_id_is_the_key_where_a_person_can_read_it_whatever_its_type_is(spark: SparkSession) -> None:
+def test_an_id_is_the_readable_key_whatever_its_type(spark: SparkSession) -> None:
     plain = ids(spark, "('4711'), ('ada@lovelace.org'), ('eu/7') AS t(a)", "a")
 
     assert plain == ["m/4711", "m/ada@lovelace.org", "m/eu/7"]
@@ -70,17 +70,17 @@ def test_an_id_is_the_key_where_a_person_can_read_it_whatever_its_type_is(spark:
     assert ids(spark, "('a', 1), (NULL, 1), ('a', NULL) AS t(a, b)", ["a", "b"])[1:] == [None, None]
 
 
-def job(id: str, state: str, **given: Any) -> tuple[Any, ...]:
-    """A record as the store gives it."""
-    fields = {"id": id, "state": state, "tag": "row-1", "attempts": 0, "as_of_seq": 1} | given
-    return tuple(fields.get(name) for name in JOB)
+def job(id: str, state: str, **fields: Any) -> tuple[Any, ...]:
+    """A record as the store returns it."""
+    record = {"id": id, "state": state, "tag": "row-1", "attempts": 0, "as_of_seq": 1} | fields
+    return tuple(record.get(name) for name in JOB)
 
 
-def test_the_answer_of_a_key_is_what_became_of_its_job_at_last(spark: SparkSession) -> None:
+def test_the_result_of_a_key_is_the_last_state_of_its_job(spark: SparkSession) -> None:
     keys = ("open", "done", "dead", "cancelled", "lost", "changed", "bad", "twice", "moved")
-    told = [(k, k, f"m/{k}", "row-1", "bad_payload" if k == "bad" else None, None) for k in keys]
+    values = [(k, k, f"m/{k}", "row-1", "bad_payload" if k == "bad" else None, None) for k in keys]
     rows = spark.createDataFrame(
-        told, "k string, _key string, _id string, _tag string, _reason string, _sentence string"
+        values, "k string, _key string, _id string, _tag string, _reason string, _sentence string"
     )
     jobs = spark.createDataFrame(
         [
@@ -99,9 +99,9 @@ def test_the_answer_of_a_key_is_what_became_of_its_job_at_last(spark: SparkSessi
     )
     key = key_of(rows, "k")
 
-    found = answers(rows, key, jobs, result_type_of(rows, "a int")).cache()
+    results = map_results(rows, key, jobs, result_type_of(rows, "a int")).cache()
 
-    assert answer(found, "k", "outcome", "result.a", "error_class", "attempts") == {
+    assert row_set(results, "k", "outcome", "result.a", "error_class", "attempts") == {
         ("open", "open", None, None, 0),
         ("done", "done", 1, None, 0),
         ("dead", "dead", None, "Odd", 3),
@@ -112,4 +112,4 @@ def test_the_answer_of_a_key_is_what_became_of_its_job_at_last(spark: SparkSessi
         ("twice", "done", 2, None, 0),
         ("moved", "open", None, None, 0),
     }
-    assert next(tuple(row)[:3] for row in by_error(found).collect()) == ("dead", "Odd", 1)
+    assert next(tuple(row)[:3] for row in count_errors(results).collect()) == ("dead", "Odd", 1)

@@ -19,7 +19,7 @@ from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
-    from headrace.pipeline.flows.map.mapped import Mapped, MapProgress
+    from headrace.pipeline.flows.map.results import MapProgress, MapReport
 
 WORDS = {
     "done": "with a result",
@@ -135,7 +135,7 @@ def map(  # noqa: A001 - the command's name
     line = ProgressLine(output)
     with sparked(engine(master, conf), line, None) as spark:
         from headrace.pipeline.flows.ingest.reading import read_source
-        from headrace.pipeline.flows.map.results import by_error
+        from headrace.pipeline.flows.map.results import count_errors
         from headrace.pipeline.flows.map.run import map_rows
         from headrace.pipeline.tables.summary import top
 
@@ -143,7 +143,7 @@ def map(  # noqa: A001 - the command's name
         frame = read_source(spark, found, schema=schema, sql=sql, where=where)
         with stopping.heard():
             done = map_rows(frame, app, kind, on_progress=_Told(line), stopping=stopping.asked, **given)
-        groups, more = top(by_error(done.frame), limit)
+        groups, more = top(count_errors(done.frame), limit)
     _tell(output, done, groups, more, folder)
     if stopping.interrupted:
         return INTERRUPTED
@@ -154,12 +154,12 @@ def _store(context: typer.Context, app: str, url: str | None, kind: str, name: s
     """The URL of the store; refuses, before Spark is started, what cannot be mapped."""
     with needing_spark():
         from headrace.pipeline.flows.map.keys import check_name
-        from headrace.pipeline.flows.map.taking import work_of
+        from headrace.pipeline.flows.map.payload_check import find_function
         from headrace.pipeline.parquet_table import check_replaceable
 
     found = load_placed_app(app, context, url)
     check_name(name)
-    work_of(found, kind)
+    find_function(found, kind)
     check_replaceable(folder)
     store = spark_url(found.url)
     reach(store, new=True)
@@ -182,7 +182,7 @@ class _Told:
             self._line.tell(f"{far.done:,} done{dead} · {far.open:,} open", max(far.rows - far.open, 0), far.rows)
 
 
-def _tell(output: Output, done: "Mapped", groups: list[dict[str, Any]], more: int, folder: Path) -> None:
+def _tell(output: Output, done: "MapReport", groups: list[dict[str, Any]], more: int, folder: Path) -> None:
     output.document(
         {
             "name": done.name,
@@ -190,7 +190,7 @@ def _tell(output: Output, done: "Mapped", groups: list[dict[str, Any]], more: in
             "tenant": done.queue.tenant,
             "rows": done.rows,
             "created": done.created,
-            "known": done.known,
+            "duplicate": done.duplicate,
             "folded": done.folded,
             "outcomes": done.outcomes,
             "errors": groups,
@@ -212,8 +212,8 @@ def _tell(output: Output, done: "Mapped", groups: list[dict[str, Any]], more: in
     if more:
         output.say(f"and {more:,} more sorts of failure in the files; --limit shows them here")
     output.say(
-        f"{counted(done.rows, 'row')}: {done.created:,} new jobs on queue {done.queue.full_name!r}, {done.known:,}"
-        " known from before"
+        f"{counted(done.rows, 'row')}: {done.created:,} new jobs on queue {done.queue.full_name!r},"
+        f" {done.duplicate:,} from earlier calls"
     )
     output.say(f"  results by key in {short(folder)}/*.parquet")
     if done.outcomes.get("dead"):

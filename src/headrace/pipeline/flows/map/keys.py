@@ -1,4 +1,4 @@
-"""Keys of rows, and the ids that their jobs get: the same row has the same id whoever makes it, and whenever."""
+"""Reads the keys of rows, and makes the ids of their jobs: the same row always has the same id."""
 
 import re
 from collections.abc import Sequence
@@ -29,33 +29,45 @@ from headrace.model.validate import cut
 from headrace.pipeline.source.sink.columns import INSTANTS
 from headrace.pipeline.sql import one_sentence
 
-ANSWER = ("outcome", "result", "error_class", "error_message", "attempts", "ended_at")
-"""The columns of the answer that follow those of the key."""
-OURS = ("_key", "_tag", "_id", "_payload", "_reason", "_sentence", "_given", "_written", "_job", "_known")
-"""Columns that are there on the way to the answer."""
+RESULT_COLUMNS = ("outcome", "result", "error_class", "error_message", "attempts", "ended_at")
+"""The columns of a result behind those of its key."""
+RESERVED = (
+    "_key",
+    "_tag",
+    "_id",
+    "_payload",
+    "_reason",
+    "_sentence",
+    "_value",
+    "_json",
+    "_job",
+    "_earlier",
+    "_requested",
+)
+"""Internal columns."""
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAP_NAME_CHARS_MAX - 1}}}")
 _PLAIN = (StringType, ByteType, ShortType, IntegerType, LongType, BooleanType, DateType, DecimalType)
-"""Types of which no two values are written with the same text."""
+"""Types of which no two values have the same text."""
 _READABLE = r"\A[A-Za-z0-9._:@+/-]{1,128}\z"
-"""Keys that are part of an id as they are; `#`, with which a hashed one begins, is none of these."""
+"""Keys that become part of an id unchanged; a hashed one begins with `#`."""
 _JSON = {"ignoreNullFields": "false"} | INSTANTS
-"""Spark's own way leaves out nulls: two keys would be one."""
+"""By default Spark leaves out nulls, and two keys would be one."""
 
 
 class Key(Struct, frozen=True):
-    """What makes a row one piece of work: a column or several, each from its expression."""
+    """Identifies the job of a row: one or more columns, each from an expression."""
 
     expressions: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[DataType, ...]
 
     def columns(self) -> list[Column]:
-        """The columns of the key, under their names."""
+        """The columns of the key by name."""
         pairs = zip(self.expressions, self.names, strict=True)
         return [F.expr(expression).alias(name) for expression, name in pairs]
 
     def text(self) -> Column:
-        """The key as one text, of columns that bear its names: two keys have the same text only if they are equal."""
+        """The key as one text, from columns with its names: two keys have the same text only if they are equal."""
         if len(self.names) == 1 and isinstance(self.types[0], _PLAIN):
             return F.col(quoted(self.names[0])).cast("string")
         parts = [
@@ -66,19 +78,19 @@ class Key(Struct, frozen=True):
         ]
         return F.to_json(F.struct(*parts), _JSON)
 
-    def missing(self) -> Column:
+    def is_missing(self) -> Column:
         """Whether a part of the key is null."""
-        found = F.lit(False)
+        is_missing = F.lit(False)
         for name in self.names:
-            found = found | F.col(quoted(name)).isNull()
-        return found
+            is_missing = is_missing | F.col(quoted(name)).isNull()
+        return is_missing
 
 
 def key_of(frame: DataFrame, key: str | Sequence[str]) -> Key:
-    """The key that `key` means in a frame: a column or an expression, or several; `BadConfig` for what can be none."""
+    """The key of a frame from one or more columns or expressions; raises `BadConfig` for one that cannot be a key."""
     expressions = (key,) if isinstance(key, str) else tuple(key)
     if not expressions:
-        raise BadConfig("a map needs a key; name the column, or several, that make a row one piece of work")
+        raise BadConfig("a map needs a key; name the column or columns that identify a row")
     names: list[str] = []
     types: list[DataType] = []
     for expression in expressions:
@@ -96,33 +108,33 @@ def key_of(frame: DataFrame, key: str | Sequence[str]) -> Key:
 def id_of(name: str, text: Column) -> Column:
     """The id of a row's job, by the text of its key.
 
-    Given by us rather than derived by the write from its key: so the answer is joined to the rows in plain SQL, and a
-    person finds a job by what it is about: `headrace jobs show enrich/4711`.
+    Made here and not by the write: so results are joined to rows in plain SQL, and a user finds the job of a row:
+    `headrace jobs show enrich/4711`.
     """
     hashed = F.concat(F.lit("#"), F.substring(F.sha2(text, 256), 1, 40))
     return F.concat(F.lit(f"{name}/"), F.when(text.rlike(_READABLE), text).otherwise(hashed))
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a map."""
+    """Refuse an invalid name of a map."""
     if not _NAME.fullmatch(name):
         raise BadConfig(
-            f"the name of a map is {cut(name)!r}; start with a letter or digit, go on with letters, digits, '.', '-'"
+            f"the name of a map is {cut(name)!r}; start with a letter or digit, and use letters, digits, '.', '-'"
             f" and '_' ({MAP_NAME_CHARS_MAX} at most)"
         )
 
 
 def _check(name: str, kind: DataType, expression: str, names: list[str]) -> None:
-    taken = {each.lower() for each in (*ANSWER, *OURS, *names)}
-    if name.lower() in taken:
+    existing = {each.lower() for each in (*RESULT_COLUMNS, *RESERVED, *names)}
+    if name.lower() in existing:
         raise BadConfig(
-            f"key {cut(expression)!r} makes a column {name!r}, which the answer has already; give it another name, as"
+            f"key {cut(expression)!r} makes a column {name!r}, which the results have already; give it another name, as"
             f" in: {expression} AS my_{name}"
         )
     if _holds(kind, (MapType, VariantType)):
         raise BadConfig(
-            f"key {cut(expression)!r} is {cut(kind.simpleString())}, which may be written in several ways; take a part"
-            " of it as the key"
+            f"key {cut(expression)!r} is {cut(kind.simpleString())}, which has no single text form; use a part of it"
+            " as the key"
         )
 
 

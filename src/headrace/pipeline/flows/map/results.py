@@ -1,85 +1,145 @@
-"""The answer of a map: what became of each key, out of its rows and the jobs of its queue."""
+"""Builds the results of a map: what became of each key, from its rows, the jobs of its queue and an earlier table."""
 
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.model.validate import cut
-from headrace.pipeline.flows.map.keys import ANSWER, Key, quoted
+from headrace.pipeline.flows.fleet.report import FleetReport
+from headrace.pipeline.flows.map.keys import RESULT_COLUMNS, Key, quoted
+from headrace.pipeline.parquet_table import MARK, check_replaceable
 from headrace.pipeline.source.schema import JOBS
 from headrace.pipeline.sql import one_sentence
 
 OUTCOMES = ("done", "dead", "cancelled", "open", "lost", "refused")
-"""What can become of a key; `lost` is what the store knows nothing of any more."""
-CHANGED = (
-    "the key was mapped before with another kind or payload, whose answer is not this row's; give the row another key,"
-    " or map under another name"
-)
-_COLUMNS = ("id", "state", "tag", "result", "error_class", "error_message", "attempts", "ended_at", "as_of_seq")
+"""The outcomes of a key; `lost` means that the store no longer has its job."""
+CONFLICT = "the key was mapped before with another kind or payload; give the row another key, or map under another name"
+ROW_COLUMNS = ("_key", "_tag")
+"""Internal columns that match a stored result with its row: the text of the key, and a digest of the row."""
+_JOB_COLUMNS = ("id", "state", "tag", "result", "error_class", "error_message", "attempts", "ended_at", "as_of_seq")
 _OPEN = ("waiting", "active", "blocked")
 _VALUE = "v"
-MARKS = ("_key", "_tag")
-"""Columns of an answer that are not for its reader: the text of the key, and what the row said in short."""
+Step = Literal["reading", "enqueuing", "running", "collecting"]
+STEPS: tuple[Step, ...] = ("reading", "enqueuing", "running", "collecting")
+
+
+class MapProgress(Struct, frozen=True):
+    """How far a map is."""
+
+    step: Step
+    rows: int = 0
+    """Rows of the frame, once they are read."""
+    open: int = 0
+    """Jobs of its queue that are waiting or running."""
+    done: int = 0
+    dead: int = 0
+
+
+class MapReport(Struct, frozen=True, kw_only=True):
+    """The results of a map as a frame, and their counts."""
+
+    frame: DataFrame
+    """A row for each key with its result or error, and one more for each row that conflicts with another of its key.
+
+    Spark does not read the store again for it: it reads the files of `folder`, or a checkpoint if there is none.
+    """
+    name: str
+    queue: Queue
+    rows: int
+    """Rows of the given frame."""
+    created: int
+    """New jobs."""
+    duplicate: int
+    """Rows whose jobs were created by an earlier call."""
+    folded: int
+    """Rows equal to another one."""
+    outcomes: dict[str, int]
+    """Result rows by outcome: done, dead, cancelled, open, lost, refused."""
+    folder: Path | None = None
+    fleet: FleetReport | None = None
+    """None if no fleet was needed."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no job is open: another call would change nothing."""
+        return not self.outcomes.get("open")
+
+    def sentence(self) -> str:
+        """The counts in one sentence."""
+        parts = [f"{count:,} {outcome}" for outcome, count in self.outcomes.items() if count]
+        outcomes = ", ".join(parts) if parts else "none has a result"
+        return f"of {self.rows:,} rows {outcomes}; {self.created:,} new jobs, {self.duplicate:,} from earlier calls"
+
+    def __str__(self) -> str:
+        return self.sentence()
 
 
 def read_jobs(spark: SparkSession, url: str, queue: Queue, name: str) -> DataFrame:
-    """What the store holds of the jobs of a map."""
+    """The jobs of a map in the store."""
     options = {"url": url, "what": "jobs", "tenant": queue.tenant, "queue": queue.full_name}
-    jobs = spark.read.format("headrace").options(**options, columns=",".join(_COLUMNS)).load()
+    jobs = spark.read.format("headrace").options(**options, columns=",".join(_JOB_COLUMNS)).load()
     return jobs.where(F.col("id").startswith(f"{name}/"))
 
 
 def no_jobs(spark: SparkSession) -> DataFrame:
-    """The same of a queue that is not there."""
-    return spark.createDataFrame([], JOBS.pick(_COLUMNS).spark)
+    """The jobs of a queue that does not exist."""
+    return spark.createDataFrame([], JOBS.pick(_JOB_COLUMNS).spark)
 
 
-def answers(rows: DataFrame, key: Key, jobs: DataFrame, result_type: DataType | None = None) -> DataFrame:
-    """A row for each key, and one more for each row that says something else under the same key.
+def map_results(rows: DataFrame, key: Key, jobs: DataFrame, result_type: DataType | None = None) -> DataFrame:
+    """A row for each key, and one more for each row that conflicts with another of the same key.
 
-    Reads `rows` as `map.rows` makes them and `jobs` as `read_jobs` does. Returns the columns of the key, `outcome`,
-    `result` (JSON text, or of `result_type`), `error_class`, `error_message`, `attempts`, `ended_at`; and `_key` and
-    `_tag`, by which a later answer finds its own.
+    Reads `rows` as of `map.rows` and `jobs` as of `read_jobs`. Returns the columns of the key, `outcome`, `result`
+    (JSON text, or of `result_type`), `error_class`, `error_message`, `attempts`, `ended_at`; and `_key` and `_tag`.
     """
     # By the text of the key and not by its columns: Spark takes 0.0 and -0.0 for one, and their ids are two.
     distinct = rows.dropDuplicates(["_key", "_tag", "_reason"])
-    joined = distinct.join(_last(jobs), F.col("_id") == F.col("_job.id"), how="left")
-    is_changed = F.col("_job.id").isNotNull() & ~F.col("_job.tag").eqNullSafe(F.col("_tag"))
-    is_ours = F.col("_reason").isNull() & ~is_changed
+    joined = distinct.join(_latest(jobs), F.col("_id") == F.col("_job.id"), how="left")
+    is_conflict = F.col("_job.id").isNotNull() & ~F.col("_job.tag").eqNullSafe(F.col("_tag"))
+    is_accepted = F.col("_reason").isNull() & ~is_conflict
     state = F.when(F.col("_job.state").isin(*_OPEN), F.lit("open")).otherwise(F.col("_job.state"))
-    outcome = F.when(~is_ours, F.lit("refused")).otherwise(F.coalesce(state, F.lit("lost")))
-    why = {
+    outcome = F.when(~is_accepted, F.lit("refused")).otherwise(F.coalesce(state, F.lit("lost")))
+    refusal = {
         "error_class": F.coalesce(F.col("_reason"), F.lit("conflict")),
-        "error_message": F.coalesce(F.col("_sentence"), F.lit(CHANGED)),
+        "error_message": F.coalesce(F.col("_sentence"), F.lit(CONFLICT)),
     }
-    told = {name: F.when(is_ours, F.col(f"_job.{name}")).otherwise(why.get(name)) for name in ANSWER[1:]}
+    columns = {
+        name: F.when(is_accepted, F.col(f"_job.{name}")).otherwise(refusal.get(name)) for name in RESULT_COLUMNS[1:]
+    }
     if result_type is not None:
-        told["result"] = _parsed(told["result"], result_type)
+        columns["result"] = _parsed(columns["result"], result_type)
     names = [F.col(quoted(name)) for name in key.names]
-    return joined.select(*names, outcome.alias("outcome"), *(told[name].alias(name) for name in ANSWER[1:]), *MARKS)
+    return joined.select(
+        *names, outcome.alias("outcome"), *(columns[name].alias(name) for name in RESULT_COLUMNS[1:]), *ROW_COLUMNS
+    )
 
 
-def remembered(found: DataFrame, earlier: DataFrame) -> DataFrame:
-    """An answer in which what the store knows nothing of any more is as an earlier answer has it, for the same row; and
-    behind it, what became of keys that only the earlier one has."""
-    ended = earlier.where(F.col("outcome").isin("done", "dead", "cancelled"))
-    known = ended.select(*MARKS, F.struct(*ANSWER).alias("_known")).dropDuplicates(list(MARKS))
-    joined = found.join(known, on=list(MARKS), how="left")
-    is_lost = (F.col("outcome") == "lost") & F.col("_known").isNotNull()
-    told = {name: F.when(is_lost, F.col(f"_known.{name}")).otherwise(F.col(name)) for name in ANSWER}
-    columns = (told[name].alias(name) if name in told else F.col(quoted(name)) for name in found.columns)
-    others = ended.join(found.select("_key"), on="_key", how="left_anti")
+def merge_results(results: DataFrame, earlier: DataFrame) -> DataFrame:
+    """The results with an earlier table: it fills in the rows that the store has lost, and adds its other keys."""
+    finished = earlier.where(F.col("outcome").isin("done", "dead", "cancelled"))
+    by_row = finished.select(*ROW_COLUMNS, F.struct(*RESULT_COLUMNS).alias("_earlier")).dropDuplicates(
+        list(ROW_COLUMNS)
+    )
+    joined = results.join(by_row, on=list(ROW_COLUMNS), how="left")
+    is_lost = (F.col("outcome") == "lost") & F.col("_earlier").isNotNull()
+    filled = {name: F.when(is_lost, F.col(f"_earlier.{name}")).otherwise(F.col(name)) for name in RESULT_COLUMNS}
+    columns = (filled[name].alias(name) if name in filled else F.col(quoted(name)) for name in results.columns)
+    others = finished.join(results.select("_key"), on="_key", how="left_anti")
     return joined.select(*columns).unionByName(others)
 
 
-def by_error(found: DataFrame) -> DataFrame:
-    """How often an answer has which error, the most frequent first: `outcome`, `error_class`, `rows`, `example`."""
-    failed = found.where(F.col("error_class").isNotNull())
+def count_errors(results: DataFrame) -> DataFrame:
+    """The errors of results, the most frequent first: `outcome`, `error_class`, `rows`, `example`."""
+    failed = results.where(F.col("error_class").isNotNull())
     grouped = failed.groupBy("outcome", "error_class")
-    counted = grouped.agg(F.count(F.lit(1)).alias("rows"), F.min("error_message").alias("example"))
-    return counted.orderBy(F.desc("rows"), "outcome", "error_class")
+    counts = grouped.agg(F.count(F.lit(1)).alias("rows"), F.min("error_message").alias("example"))
+    return counts.orderBy(F.desc("rows"), "outcome", "error_class")
 
 
 def result_type_of(frame: DataFrame, schema: str | None) -> DataType | None:
@@ -88,18 +148,45 @@ def result_type_of(frame: DataFrame, schema: str | None) -> DataType | None:
         return None
     with one_sentence(frame, "schema", schema):
         return DataType.fromDDL(schema)
-    raise BadConfig(f"schema {cut(schema)!r} is none; write it as in: score double, tags array<string>")
+    raise BadConfig(f"schema {cut(schema)!r} is not a schema; write it as in: score double, tags array<string>")
 
 
-def _last(jobs: DataFrame) -> DataFrame:
-    """One job for each id: the live one, else what ended last. A job that moves while it is read is there twice."""
+def read_results(spark: SparkSession, folder: Path) -> DataFrame | None:
+    """The table of results in a folder; None when there is none."""
+    if not (folder / MARK).is_file():
+        return None
+    # With its scheme: this Spark may have another default file system.
+    return spark.read.parquet(f"file:{folder.resolve()}")
+
+
+def check_table(spark: SparkSession, folder: Path, key: Key, result_type: DataType | None) -> None:
+    """Refuse a folder that holds anything but results with the same columns, since they are replaced."""
+    check_replaceable(folder.resolve())
+    earlier = read_results(spark, folder)
+    if earlier is None:
+        return
+    expected = dict(zip(key.names, (each.simpleString() for each in key.types), strict=True))
+    expected["result"] = (result_type or StringType()).simpleString()
+    actual = {field.name: field.dataType.simpleString() for field in earlier.schema.fields}
+    others = actual.keys() - expected.keys() - {*RESULT_COLUMNS, *ROW_COLUMNS}
+    different = [name for name, kind in expected.items() if actual.get(name) != kind]
+    if different or others:
+        columns = ", ".join(f"{name} {actual.get(name, 'missing')}" for name in (*different, *sorted(others)))
+        raise BadConfig(
+            f"the table in {folder} has other columns than this map makes ({columns}); name another folder, or delete"
+            " the table"
+        )
+
+
+def _latest(jobs: DataFrame) -> DataFrame:
+    """One job for each id: the live one, else the one that finished last. A scan may return a job that moves twice."""
     is_open = F.col("state").isin(*_OPEN)
-    newest = F.struct(is_open, F.coalesce(F.col("ended_at"), F.lit(0).cast("timestamp")), F.col("as_of_seq"))
-    found = F.max_by(F.struct(*jobs.columns), newest)
-    return jobs.groupBy(F.col("id").alias("_group")).agg(found.alias("_job")).select("_job")
+    order = F.struct(is_open, F.coalesce(F.col("ended_at"), F.lit(0).cast("timestamp")), F.col("as_of_seq"))
+    latest = F.max_by(F.struct(*jobs.columns), order)
+    return jobs.groupBy(F.col("id").alias("_group")).agg(latest.alias("_job")).select("_job")
 
 
 def _parsed(result: Column, kind: DataType) -> Column:
-    # Within an object: from_json knows no text and no number that stands for itself.
+    # Inside an object: from_json parses no bare text or number.
     wrapped = F.concat(F.lit(f'{{"{_VALUE}":'), result, F.lit("}"))
     return F.from_json(wrapped, StructType([StructField(_VALUE, kind)]))[_VALUE]

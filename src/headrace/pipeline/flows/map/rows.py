@@ -1,4 +1,4 @@
-"""The rows of a map as they are sent: their keys, ids and payloads, and what is wrong with those that cannot be."""
+"""Turns the rows of a map into jobs: their keys, ids and payloads, and the reason for each row that cannot be sent."""
 
 import re
 from collections.abc import Iterator
@@ -18,91 +18,91 @@ from headrace.model.job import Job
 from headrace.model.limits import MAP_SAMPLES, PAYLOAD_BYTES_MAX
 from headrace.model.validate import check_bytes, cut
 from headrace.pipeline.flows.map.keys import Key, id_of, quoted
-from headrace.pipeline.flows.map.taking import MapWork
 from headrace.pipeline.source.sink.columns import json_texts
 from headrace.pipeline.sql import at_run_time
 
 NO_KEY = "the key is null; fill it, or leave the row out"
 _POLICY = ("priority", "timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max")
-_UNREADABLE = re.compile(r"\[(?:FAILED_READ_FILE|MALFORMED_RECORD)[A-Z_.]*\] ([^\n]+?) *(?:SQLSTATE:|\n|$)")
-_WRITTEN = "text string, reason string, sentence string"
+_READ_ERROR = re.compile(r"\[(?:FAILED_READ_FILE|MALFORMED_RECORD)[A-Z_.]*\] ([^\n]+?) *(?:SQLSTATE:|\n|$)")
+_JSON_TYPE = "text string, reason string, sentence string"
 
 
 class MapRows(Struct, frozen=True):
-    """The rows of one map, read once and held until it is over.
+    """The rows of one map, read once and persisted until it ends.
 
-    Columns: those of the key; `_key` (its text), `_id`, `_payload` (JSON), `_tag` (what the row says, in short),
+    Columns: those of the key; `_key` (its text), `_id`, `_payload` (JSON), `_tag` (a digest of kind and payload),
     `_reason` and `_sentence` (of a row that cannot be sent).
     """
 
     frame: DataFrame
     key: Key
     count: int
-    bad: int
+    refused: int
     """Rows that cannot be sent."""
     samples: tuple[str, ...]
     """The first payloads."""
 
 
 @contextmanager
-def held(frame: DataFrame, key: Key, payload: str, work: MapWork, name: str) -> Iterator[MapRows]:
-    """The rows, read once for this block: what is wrong with their SQL shows here, before anything is written."""
-    rows = prepared(frame, key, payload, work.kind, name)
+def persist_rows(frame: DataFrame, key: Key, payload: str, kind: str, name: str) -> Iterator[MapRows]:
+    """The rows for this block; raises errors of their SQL here, before anything is written."""
+    rows = prepare_rows(frame, key, payload, kind, name)
     try:
         with at_run_time({"key": ", ".join(key.expressions), "payload": payload}), _readable():
-            [found] = rows.persist().agg(F.count(F.lit(1)).alias("rows"), F.count("_reason").alias("bad")).collect()
-            good = rows.where(F.col("_reason").isNull()).limit(MAP_SAMPLES)
-            samples = tuple(row._payload for row in good.select("_payload").collect())
-        yield MapRows(rows, key, found.rows, found.bad, samples)
+            counts = rows.persist().agg(F.count(F.lit(1)).alias("rows"), F.count("_reason").alias("refused"))
+            [total] = counts.collect()
+            accepted = rows.where(F.col("_reason").isNull()).limit(MAP_SAMPLES)
+            samples = tuple(row._payload for row in accepted.select("_payload").collect())
+        yield MapRows(rows, key, total.rows, total.refused, samples)
     finally:
         rows.unpersist()
 
 
-def prepared(frame: DataFrame, key: Key, payload: str, kind: str, name: str) -> DataFrame:
-    """The columns of `MapRows`, from those of the frame."""
-    told = frame.select(*key.columns(), F.expr(payload).alias("_given"))
-    told = told.withColumn("_key", key.text()).withColumn("_written", _written(F.col("_given")))
-    reason = F.when(key.missing(), F.lit("bad_key")).otherwise(F.col("_written.reason"))
-    sentence = F.when(key.missing(), F.lit(NO_KEY)).otherwise(F.col("_written.sentence"))
-    return told.select(
+def prepare_rows(frame: DataFrame, key: Key, payload: str, kind: str, name: str) -> DataFrame:
+    """The columns of `MapRows` from those of the frame."""
+    values = frame.select(*key.columns(), F.expr(payload).alias("_value"))
+    encoded = values.withColumn("_key", key.text()).withColumn("_json", _to_json(F.col("_value")))
+    reason = F.when(key.is_missing(), F.lit("bad_key")).otherwise(F.col("_json.reason"))
+    sentence = F.when(key.is_missing(), F.lit(NO_KEY)).otherwise(F.col("_json.sentence"))
+    return encoded.select(
         *(F.col(quoted(each)) for each in key.names),
         "_key",
-        F.when(~key.missing(), id_of(name, F.col("_key"))).alias("_id"),
-        F.col("_written.text").alias("_payload"),
-        tag_of(kind, F.col("_written.text")).alias("_tag"),
+        F.when(~key.is_missing(), id_of(name, F.col("_key"))).alias("_id"),
+        F.col("_json.text").alias("_payload"),
+        tag_of(kind, F.col("_json.text")).alias("_tag"),
         reason.alias("_reason"),
         sentence.alias("_sentence"),
     )
 
 
 def tag_of(kind: str, payload: Column) -> Column:
-    """What a job is about, in short: it stays with the job to its end, and tells a row that was changed since."""
+    """A digest of kind and payload, kept with the job until it finishes, by which a changed row is recognised."""
     return F.concat(F.lit("row-"), F.substring(F.sha2(F.concat(F.lit(f"{kind}\n"), payload), 256), 1, 24))
 
 
-def jobs_of(rows: MapRows, sample: Job, keep_ms: int) -> DataFrame:
-    """The rows as what=jobs takes them; what they do not say is as in `sample`."""
+def job_columns(rows: MapRows, template: Job, keep_ms: int) -> DataFrame:
+    """The rows as `what=jobs` takes them, with the other fields of `template`."""
     columns = [
         F.col("_id").alias("id"),
         F.col("_id").alias("key"),
-        F.lit(sample.kind).alias("kind"),
+        F.lit(template.kind).alias("kind"),
         F.col("_payload").alias("payload"),
         F.col("_tag").alias("tag"),
         F.lit(keep_ms).cast("bigint").alias("result_ttl_ms"),
     ]
-    said = {name: getattr(sample.policy, name) for name in _POLICY} | {"delay_ms": sample.delay_ms}
-    columns += [F.lit(value).cast("bigint").alias(name) for name, value in said.items() if value is not None]
-    if sample.headers:
+    fields = {name: getattr(template.policy, name) for name in _POLICY} | {"delay_ms": template.delay_ms}
+    columns += [F.lit(value).cast("bigint").alias(name) for name, value in fields.items() if value is not None]
+    if template.headers:
         columns.append(
-            F.create_map(*map(F.lit, (each for pair in sample.headers.items() for each in pair))).alias("headers")
+            F.create_map(*map(F.lit, (each for pair in template.headers.items() for each in pair))).alias("headers")
         )
     return rows.frame.where(F.col("_reason").isNull()).select(*columns)
 
 
-def write_payloads(given: pa.Array) -> pa.Array:
-    """The JSON of each cell as a write makes it, or why it has none."""
-    found = [_checked(cell) for cell in json_texts("payload", given)]
-    columns = zip(*found, strict=True) if found else ((), (), ())
+def encode_payloads(values: pa.Array) -> pa.Array:
+    """The JSON of each cell as a write makes it, or the reason why it has none."""
+    encoded = [_checked(cell) for cell in json_texts("payload", values)]
+    columns = zip(*encoded, strict=True) if encoded else ((), (), ())
     arrays = [pa.array(column, pa.string()) for column in columns]
     return pa.StructArray.from_arrays(arrays, ["text", "reason", "sentence"])
 
@@ -117,10 +117,10 @@ def _checked(cell: bytes | Refused) -> tuple[str | None, str | None, str | None]
         return None, refused.reason, str(refused)
 
 
-def _written(given: Column) -> Column:
-    vectorised: Any = arrow_udf  # its types want what it warns of: to be told the type that the hints tell
-    made: Column = vectorised(write_payloads, _WRITTEN)(given)
-    return made
+def _to_json(value: Column) -> Column:
+    vectorised: Any = arrow_udf  # its stubs accept no return type beside type hints
+    column: Column = vectorised(encode_payloads, _JSON_TYPE)(value)
+    return column
 
 
 @contextmanager
@@ -129,9 +129,9 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        found = _UNREADABLE.search(str(error))
-        if found is None:
+        match = _READ_ERROR.search(str(error))
+        if match is None:
             raise
         raise BadConfig(
-            f"the rows cannot be read: {cut(found[1].rstrip('. '), 300)}; mend the source, or leave out such rows"
+            f"the rows cannot be read: {cut(match[1].rstrip('. '), 300)}; fix the source, or leave out such rows"
         ) from None

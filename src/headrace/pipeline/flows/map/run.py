@@ -1,12 +1,14 @@
-"""Maps rows through jobs: enqueues one for each, has them done, and gives the results as a frame."""
+"""Maps rows through jobs: enqueues one for each row, has them run, and returns the results as a frame."""
 
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pyspark.sql import DataFrame, SparkSession
+from msgspec import Struct
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+from pyspark.sql.types import DataType
 
 from headrace.app.app import App
 from headrace.app.job_function import JobTemplate
@@ -14,22 +16,33 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import DURATION_MS_MAX, KEY_KEEP_MS
 from headrace.model.names import Queue
 from headrace.model.results import Counts
-from headrace.model.times import Duration
+from headrace.model.times import Duration, duration_ms
 from headrace.pipeline.flows.fleet.report import FleetProgress, FleetReport
-from headrace.pipeline.flows.fleet.run import check_fleet, run_fleet
-from headrace.pipeline.flows.map.draining import DrainWatch, open_jobs, watching
-from headrace.pipeline.flows.map.mapped import Mapped, MapProgress
-from headrace.pipeline.flows.map.plan import Plan, Wish, planned
-from headrace.pipeline.flows.map.results import MARKS, OUTCOMES, answers, no_jobs, read_jobs, remembered
-from headrace.pipeline.flows.map.rows import MapRows, held, jobs_of
-from headrace.pipeline.flows.map.table import read_answers
-from headrace.pipeline.flows.map.taking import check_samples
+from headrace.pipeline.flows.fleet.run import check_fleet, executor_url, run_fleet
+from headrace.pipeline.flows.map.keys import Key, check_name, key_of
+from headrace.pipeline.flows.map.payload_check import MapFunction, check_samples, find_function, payload_sql
+from headrace.pipeline.flows.map.queue_watch import QueueWatch, open_jobs, watch_queue
+from headrace.pipeline.flows.map.results import (
+    OUTCOMES,
+    ROW_COLUMNS,
+    MapProgress,
+    MapReport,
+    check_table,
+    map_results,
+    merge_results,
+    no_jobs,
+    read_jobs,
+    read_results,
+    result_type_of,
+)
+from headrace.pipeline.flows.map.rows import MapRows, job_columns, persist_rows
 from headrace.pipeline.parquet_table import replace_table
 from headrace.pipeline.sinks import Written, enqueue
+from headrace.pipeline.source.store_access import check_url
 from headrace.pipeline.spark_errors import unwrap_errors
 from headrace.pipeline.spark_session import refuse_connect
 
-Tell = Callable[[MapProgress], None]
+OnProgress = Callable[[MapProgress], None]
 
 
 def map_rows(
@@ -49,92 +62,119 @@ def map_rows(
     schema: str | None = None,
     shards: int | None = None,
     folder: Path | None = None,
-    on_progress: Tell | None = None,
+    on_progress: OnProgress | None = None,
     stopping: threading.Event | None = None,
     **config: Any,
-) -> Mapped:
-    """Have a job done for each key of a frame, and give what became of them as a frame: failures are rows, too.
+) -> MapReport:
+    """Run a job for each key of a frame, and return the results as a frame, in which failures are rows as well.
 
-    `app` is the app or its name (`shop.jobs:app`), `kind` the kind of its jobs or the job function itself. A row is
-    given to the function by name: of its columns those that the function takes; `payload` is SQL that says otherwise,
-    as in `struct(id, upper(email) AS email)`. `key` is the column or the expression that makes a row one piece of work,
-    or several of them. `schema` (`score double, tags array<string>`, or `int`) parses the results.
+    `app` is the app or its name (`shop.jobs:app`), `kind` the kind of its jobs or the job function itself. The function
+    takes the columns of a row as arguments of the same names; `payload` is SQL for other arguments, as in
+    `struct(id, upper(email) AS email)`. `key` is the column or SQL expression that identifies a row, or several.
+    `schema` (`score double, tags array<string>`, or `int`) parses the results.
 
-    The jobs are done by a fleet on this Spark, of `workers` slots with the settings `config` of a worker; or, with
-    `by="workers"`, by whoever works on the queue, which is waited for. The queue is `map-<name>` unless one is given,
-    which must be for this map alone: it is over when nothing waits or runs there.
+    A fleet on this Spark runs the jobs, with `workers` slots and the worker settings `config`. With `by="workers"`,
+    workers elsewhere run them, and the call waits. The queue is `map-<name>` unless one is given, which must serve this
+    map only: the map ends when nothing waits or runs there.
 
-    Calling again with the same `name` goes on where the last call ended, whatever has ended it: what is done or dead is
-    not run again, and its answer is there for `keep` after it ended. A row that says something else than the one that
-    was mapped under its key is refused, in the answer. With `folder` the answer is a table of Parquet files there,
-    replaced in one step; what it held of other keys, or of what the store has forgotten, stays. `on_progress` hears how
-    far it is; when `stopping` is set, what is not over is `open` in the answer.
+    Another call with the same `name` continues where the last one ended, however it ended: finished jobs do not run
+    again, and their results are available for `keep`. A row whose key was mapped before with other data is refused in
+    the results. With `folder` the results are a table of Parquet files there, replaced in one step; the table keeps
+    results of other keys, and results that the store has dropped. `on_progress` is called with the progress; when
+    `stopping` is set, unfinished jobs are `open` in the results.
 
-    Raises `BadConfig` before anything is written when the rows and the function do not fit together.
+    Raises `BadConfig` before anything is written if the rows do not fit the function.
     """
     refuse_connect(frame.sparkSession, "map")
-    tell, stop = on_progress or _nobody, stopping or threading.Event()
+    report, stop = on_progress or _ignore, stopping or threading.Event()
     _check_by(by, workers, config)
-    crew = _Crew(app, by, workers, config)
-    wish = Wish(
-        app=app,
-        kind=kind,
-        key=key,
-        name=name,
-        url=url,
-        queue=queue,
-        tenant=tenant,
-        payload=payload,
-        keep=keep,
-        schema=schema,
-        shards=shards,
-        folder=folder,
-    )
+    check_name(name)
     with unwrap_errors():
-        plan = planned(frame, wish)
-        crew.check(frame.sparkSession, plan)
-        tell(MapProgress("reading"))
-        with held(frame, plan.key, plan.payload, plan.work, name) as rows, watching(plan.url, plan.queue) as watch:
-            check_samples(plan.work, rows.samples)
-            tell(MapProgress("enqueuing", rows.count))
-            written = _enqueued(plan, rows)
-            is_there, report = watch.found(), None
-            if is_there:
-                report = _run(plan, frame, rows, watch, crew, tell, stop)
-            tell(MapProgress("collecting", rows.count))
-            found = _answered(plan, frame, rows, is_there=is_there)
-    counted = {row.outcome: row["count"] for row in found.groupBy("outcome").count().collect()}
-    return Mapped(
-        frame=found,
+        function = find_function(app, kind)
+        plan = _MapPlan(
+            name=name,
+            url=check_url(executor_url(url if url is not None else function.app.url)),
+            queue=_queue(queue or f"map-{name}", tenant or function.app.maker.tenant, shards or 1),
+            owns_queue=queue is None,
+            app=app,
+            function=function,
+            key=key_of(frame, key),
+            payload=payload_sql(function, frame, payload),
+            keep_ms=_keep_ms(keep),
+            result_type=result_type_of(frame, schema),
+            folder=folder,
+            by=by,
+            workers=workers,
+            config=config,
+        )
+        plan.check(frame)
+        report(MapProgress("reading"))
+        persisted = persist_rows(frame, plan.key, plan.payload, function.kind, name)
+        with persisted as rows, watch_queue(plan.url, plan.queue) as watch:
+            check_samples(function, rows.samples)
+            report(MapProgress("enqueuing", rows.count))
+            written = _enqueue(plan, rows)
+            exists = watch.find()
+            fleet = _run_jobs(plan, frame, rows, watch, report, stop) if exists else None
+            report(MapProgress("collecting", rows.count))
+            results = _collect(plan, frame, rows, exists=exists)
+    counts = {row.outcome: row["count"] for row in results.groupBy("outcome").count().collect()}
+    return MapReport(
+        frame=results,
         name=name,
         queue=watch.queue,
         rows=rows.count,
         created=written.created,
-        known=written.duplicate,
+        duplicate=written.duplicate,
         folded=written.folded,
-        outcomes={outcome: counted[outcome] for outcome in OUTCOMES if outcome in counted},
+        outcomes={outcome: counts[outcome] for outcome in OUTCOMES if outcome in counts},
         folder=folder,
-        fleet=report,
+        fleet=fleet,
     )
 
 
-class _Crew:
-    """Who does the jobs."""
+class _MapPlan(Struct, frozen=True, kw_only=True):
+    """The arguments of a map, checked."""
 
-    def __init__(self, app: App | str, by: str, workers: int | None, config: dict[str, Any]) -> None:
-        self.app = app
-        self.by = by
-        self.workers = workers
-        self.config = config
+    name: str
+    url: str
+    queue: Queue
+    owns_queue: bool
+    """Whether the map may configure the queue."""
+    app: App | str
+    function: MapFunction
+    key: Key
+    payload: str
+    """SQL."""
+    keep_ms: int
+    result_type: DataType | None
+    folder: Path | None
+    by: str
+    workers: int | None
+    config: dict[str, Any]
 
-    def fields(self, queue: Queue) -> dict[str, Any]:
-        """The settings of a fleet's workers on the queue of a map."""
+    def check(self, frame: DataFrame) -> None:
+        """Refuse a table that cannot be replaced, and a fleet that could not run."""
+        if self.folder is not None:
+            check_table(frame.sparkSession, self.folder, self.key, self.result_type)
+        if self.by == "fleet":
+            fields = self.fleet_config(self.queue)
+            check_fleet(frame.sparkSession, self.app, url=self.url, workers=self.workers, **fields)
+
+    def fleet_config(self, queue: Queue) -> dict[str, Any]:
+        """The settings of a fleet's workers on the map's queue."""
         return {**self.config, "queues": [queue], "tenant": queue.tenant}
 
-    def check(self, spark: SparkSession, plan: Plan) -> None:
-        """Refuse a fleet that could not run, while nothing is written."""
-        if self.by == "fleet":
-            check_fleet(spark, self.app, url=plan.url, workers=self.workers, **self.fields(plan.queue))
+
+def _queue(queue: str | Queue, tenant: str, shards: int) -> Queue:
+    return queue if isinstance(queue, Queue) else Queue(queue, tenant, shards)
+
+
+def _keep_ms(keep: Duration) -> int:
+    keep_ms = duration_ms("keep", keep)
+    if not keep_ms:
+        raise BadConfig("keep is 0; give how long results are kept until they are collected, such as 7d")
+    return keep_ms
 
 
 def _check_by(by: str, workers: int | None, config: dict[str, Any]) -> None:
@@ -143,84 +183,87 @@ def _check_by(by: str, workers: int | None, config: dict[str, Any]) -> None:
             f"by is {by!r}; give fleet, which runs the jobs on this Spark, or workers, which waits for them"
         )
     if by == "workers" and (workers is not None or config):
-        given = ", ".join((*(["workers"] if workers is not None else []), *config))
-        raise BadConfig(f"{given} is for by='fleet'; workers elsewhere have settings of their own; leave it out")
+        names = ", ".join((*(["workers"] if workers is not None else []), *config))
+        raise BadConfig(f"{names} is for by='fleet'; workers elsewhere have their own settings; leave it out")
     if "queues" in config:
         raise BadConfig("a map has one queue; name it with queue")
 
 
-def _enqueued(plan: Plan, rows: MapRows) -> Written:
-    """Put in what is not there yet; a row whose key stands for other work is left to the answer."""
+def _enqueue(plan: _MapPlan, rows: MapRows) -> Written:
+    """Enqueue the jobs that do not exist; a row whose key has another job shows up as a conflict in the results."""
     options: dict[str, str | int | bool] = {
         "queue": plan.queue.full_name,
         "tenant": plan.queue.tenant,
         "shards": plan.queue.shards,
         "name": f"map-{plan.name}",
-        # Longer than any result is kept that a map of a month brings about: what has ended must not be run again.
+        # Longer than the results of a map of a month are kept: finished jobs must not run again.
         "keyTtl": f"{min(plan.keep_ms + KEY_KEEP_MS, DURATION_MS_MAX)}ms",
         "refusals": "count",
     }
-    written = enqueue(jobs_of(rows, plan.work.job(), plan.keep_ms), plan.url, **options)
+    written = enqueue(job_columns(rows, plan.function.job(), plan.keep_ms), plan.url, **options)
     others = {reason: count for reason, count in written.refused.items() if reason != "conflict"}
     if others:
         reason = max(others, key=lambda each: others[each])
         raise Refused(
             reason,
-            f"{sum(others.values()):,} of {rows.count:,} rows were not taken in, all others are:"
-            f" {written.examples[reason]}; then map them again, which goes on from here",
+            f"{sum(others.values()):,} of {rows.count:,} rows were refused and all others enqueued:"
+            f" {written.examples[reason]}; then map them again, which continues from here",
         )
     return written
 
 
-def _run(
-    plan: Plan, frame: DataFrame, rows: MapRows, watch: DrainWatch, crew: _Crew, tell: Tell, stop: threading.Event
+def _run_jobs(
+    plan: _MapPlan,
+    frame: DataFrame,
+    rows: MapRows,
+    watch: QueueWatch,
+    report: OnProgress,
+    stop: threading.Event,
 ) -> FleetReport | None:
-    """Have the jobs done that are open."""
+    def on_counts(counts: Counts) -> None:
+        report(MapProgress("running", rows.count, open_jobs(counts), counts.done, counts.dead))
 
-    def told(counts: Counts) -> None:
-        tell(MapProgress("running", rows.count, open_jobs(counts), counts.done, counts.dead))
+    def on_fleet_progress(_: FleetProgress) -> None:
+        watch.poll(on_counts)
 
-    def looked(_: FleetProgress) -> None:
-        watch.look(told)
-
-    if plan.is_own:
+    if plan.owns_queue:
         watch.keep_dead_letters(rows.count, plan.keep_ms)
     counts = watch.counts()
-    told(counts)
+    on_counts(counts)
     if not open_jobs(counts) or stop.is_set():
         return None
-    if crew.by == "workers":
-        watch.wait(told, stop)
+    if plan.by == "workers":
+        watch.wait(on_counts, stop)
         return None
     return run_fleet(
         frame.sparkSession,
-        crew.app,
+        plan.app,
         url=plan.url,
-        workers=crew.workers,
+        workers=plan.workers,
         until="drained",
-        on_progress=looked,
+        on_progress=on_fleet_progress,
         stopping=stop,
-        **crew.fields(watch.queue),
+        **plan.fleet_config(watch.queue),
     )
 
 
-def _answered(plan: Plan, frame: DataFrame, rows: MapRows, *, is_there: bool) -> DataFrame:
-    """The answer, read from the store once, which keeps it for a while only."""
+def _collect(plan: _MapPlan, frame: DataFrame, rows: MapRows, *, exists: bool) -> DataFrame:
+    """The results, read from the store once, which keeps them for a limited time."""
     spark = frame.sparkSession
-    jobs = read_jobs(spark, plan.url, plan.queue, plan.name) if is_there else no_jobs(spark)
-    found = answers(rows.frame, plan.key, jobs, plan.result_type)
+    jobs = read_jobs(spark, plan.url, plan.queue, plan.name) if exists else no_jobs(spark)
+    results = map_results(rows.frame, plan.key, jobs, plan.result_type)
     if plan.folder is None:
-        return found.drop(*MARKS).localCheckpoint()
-    earlier = read_answers(spark, plan.folder)
-    replace_table(found if earlier is None else remembered(found, earlier), plan.folder)
-    written = read_answers(spark, plan.folder)
-    assert written is not None, "the table was put into place just now"
+        return results.drop(*ROW_COLUMNS).localCheckpoint()
+    earlier = read_results(spark, plan.folder)
+    replace_table(results if earlier is None else merge_results(results, earlier), plan.folder)
+    table = read_results(spark, plan.folder)
+    assert table is not None, "the table was just written"
     if earlier is not None:
-        # The table may have answers of other rows as well.
-        asked = rows.frame.select(F.col("_key").alias("_given")).distinct().localCheckpoint()
-        written = written.join(asked, F.col("_key").eqNullSafe(F.col("_given")), how="left_semi")
-    return written.drop(*MARKS)
+        # The table may hold results of other rows as well.
+        requested = rows.frame.select(F.col("_key").alias("_requested")).distinct().localCheckpoint()
+        table = table.join(requested, F.col("_key").eqNullSafe(F.col("_requested")), how="left_semi")
+    return table.drop(*ROW_COLUMNS)
 
 
-def _nobody(far: MapProgress) -> None:
-    """Nobody wants to know."""
+def _ignore(progress: MapProgress) -> None:
+    """Report to nobody."""

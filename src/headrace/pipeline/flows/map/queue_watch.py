@@ -1,4 +1,4 @@
-"""Looks at the queue of a map, and waits until workers elsewhere have drained it."""
+"""Watches the queue of a map until its jobs are finished."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,42 +14,42 @@ from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 
 
-class DrainWatch:
+class QueueWatch:
     """The queue of a map, as the driver sees it."""
 
     def __init__(self, portal: StorePortal, queue: Queue) -> None:
         self._portal = portal
         self.queue = queue
-        """With the number of shards that it has, once it was `found`."""
+        """With the number of shards in the store, once `find` was called."""
 
-    def found(self) -> bool:
-        """Whether the queue is there."""
-        named = self.queue
-        found = self._portal.call(lambda store: retry(lambda: find_queue(store, named.tenant, named.full_name)))
-        self.queue = found or named
-        return found is not None
+    def find(self) -> bool:
+        """Look the queue up; whether it exists."""
+        name = self.queue
+        queue = self._portal.call(lambda store: retry(lambda: find_queue(store, name.tenant, name.full_name)))
+        self.queue = queue or name
+        return queue is not None
 
     def counts(self) -> Counts:
-        """How many jobs stand where."""
+        """The jobs of the queue by state."""
         return self._portal.call(lambda store: retry(lambda: store.queues.counts(self.queue)))
 
-    def look(self, tell: Callable[[Counts], None]) -> Counts | None:
-        """Tell how many jobs stand where; None from a store that does not answer, which workers wait for as well."""
+    def poll(self, on_counts: Callable[[Counts], None]) -> Counts | None:
+        """Read and report the counts; None when the store does not answer, which the workers wait for as well."""
         try:
             counts = self.counts()
         except (StoreUnavailable, OutcomeUnknown):
             return None
-        tell(counts)
+        on_counts(counts)
         return counts
 
-    def wait(self, tell: Callable[[Counts], None], stopping: threading.Event) -> None:
-        """Wait until nothing waits, runs or is blocked, or until asked to stop."""
+    def wait(self, on_counts: Callable[[Counts], None], stopping: threading.Event) -> None:
+        """Wait until the queue is drained, or `stopping` is set."""
         counts: Counts | None = self.counts()
         while (counts is None or open_jobs(counts)) and not stopping.wait(MAP_POLL_MS / 1_000):
-            counts = self.look(tell)
+            counts = self.poll(on_counts)
 
     def keep_dead_letters(self, rows: int, keep_ms: int) -> None:
-        """Let the queue keep the dead letters of all rows as long as results are kept, if it would drop some before."""
+        """Raise the retention of dead letters to that of the results, so that none of a map's rows is dropped."""
 
         async def configure(store: Store) -> None:
             config = await store.queues.configuration(self.queue)
@@ -62,12 +62,12 @@ class DrainWatch:
 
 
 @contextmanager
-def watching(url: str, queue: Queue) -> Iterator[DrainWatch]:
-    """A look at a queue for this block."""
+def watch_queue(url: str, queue: Queue) -> Iterator[QueueWatch]:
+    """Watch a queue for the length of this block."""
     with StorePortal(url) as portal:
-        yield DrainWatch(portal, queue)
+        yield QueueWatch(portal, queue)
 
 
 def open_jobs(counts: Counts) -> int:
-    """Jobs that are not over."""
+    """Jobs that are not finished."""
     return counts.waiting + counts.active + counts.blocked

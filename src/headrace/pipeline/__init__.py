@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headrace.pipeline.data_dir import DataDir as DataDir
     from headrace.pipeline.event_source import Events as Events
+    from headrace.pipeline.flows.backfill import BackfillReport as BackfillReport
     from headrace.pipeline.flows.backfill import backfill_jobs as backfill_jobs
-    from headrace.pipeline.flows.counting import Backfilled as Backfilled
-    from headrace.pipeline.flows.counting import Replays as Replays
     from headrace.pipeline.flows.fleet.report import FleetProgress as FleetProgress
     from headrace.pipeline.flows.fleet.report import FleetReport as FleetReport
     from headrace.pipeline.flows.fleet.run import run_fleet as run_fleet
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.flows.ingest.run import ingest_rows as ingest_rows
     from headrace.pipeline.flows.map.results import MapReport as MapReport
     from headrace.pipeline.flows.map.run import map_rows as map_rows
+    from headrace.pipeline.flows.replay import ReplayReport as ReplayReport
     from headrace.pipeline.flows.replay import replay_dead_letters as replay_dead_letters
     from headrace.pipeline.history.compact import compact as compact
     from headrace.pipeline.history.read import read_history as read_history

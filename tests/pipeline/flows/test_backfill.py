@@ -1,4 +1,4 @@
-"""Promises of `backfill_jobs`: jobs behind events are enqueued again, once for a name, and never without payload."""
+"""Promises of `backfill_jobs`: jobs behind events are enqueued again, once under a name, never without payload."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.policy import Policy
 from headrace.pipeline import DataDir, backfill_jobs
-from headrace.pipeline.flows.jobs import again
-from headrace.pipeline.flows.rows import job_rows
+from headrace.pipeline.flows.backfill import job_rows
+from headrace.pipeline.flows.past_jobs import jobs_behind
 from headrace.stores.contract.store import Store
 from tests.pipeline.byhand import ENQUEUED, Row, frame_of
 from tests.pipeline.served import ask, fresh_url
@@ -22,15 +22,15 @@ MAIL, PLAIN = Queue("mail", "acme", 2), Queue("plain", "acme")
 HOUR_MS = 3_600_000
 
 
-def told(spark: SparkSession, *events: Row, where: str = "true") -> list[tuple[object, ...]]:
-    """The jobs behind events by hand that match, as id, life, kind and payload."""
+def find_jobs(spark: SparkSession, *events: Row, where: str = "true") -> list[tuple[object, ...]]:
+    """The jobs behind the matching events, as id, life, kind and payload."""
     frame = with_payloads(spark, *events)
-    rows = again(frame, frame.where(where)).orderBy("id", "life").collect()
+    rows = jobs_behind(frame, frame.where(where)).orderBy("id", "life").collect()
     return [(row.id, row.life, row.kind, row.payload) for row in rows]
 
 
 def with_payloads(spark: SparkSession, *events: Row) -> DataFrame:
-    """Events by hand, with payloads where they have one."""
+    """Events written by hand, with their payloads."""
     bare = frame_of(spark, *({name: value for name, value in event.items() if name != "payload"} for event in events))
     payloads = spark.createDataFrame(
         [(number, event.get("payload")) for number, event in enumerate(events, 1)], "seq long, payload string"
@@ -38,7 +38,7 @@ def with_payloads(spark: SparkSession, *events: Row) -> DataFrame:
     return bare.join(payloads, on="seq", how="inner")
 
 
-def test_each_life_that_an_event_tells_of_is_one_job_with_what_it_held_last(spark: SparkSession) -> None:
+def test_each_life_behind_a_matching_event_is_one_job_with_its_last_payload(spark: SparkSession) -> None:
     story: list[Row] = [
         ENQUEUED | {"payload": "1"},
         ENQUEUED | {"event": "updated", "kind": "post", "payload": "2"},
@@ -50,14 +50,14 @@ def test_each_life_that_an_event_tells_of_is_one_job_with_what_it_held_last(spar
         {"event": "configured", "id": None},
     ]
 
-    some = told(spark, *story, where="event in ('claimed', 'dead')")
-    every = told(spark, *story)
+    some = find_jobs(spark, *story, where="event in ('claimed', 'dead')")
+    every = find_jobs(spark, *story)
 
     assert some == [("a", "1-1", "post", "2"), ("a", "1-5", "mail", "3")]
     assert every == [*some, ("other", "1-7", "mail", "4")]
 
 
-def test_a_replayed_life_has_the_payload_it_died_with_and_one_that_nobody_told_is_not_made_up(
+def test_a_replayed_life_has_the_payload_it_died_with_and_an_unrecorded_payload_stays_unknown(
     spark: SparkSession,
 ) -> None:
     done: Row = {"event": "done", "kind": "mail"}
@@ -67,35 +67,35 @@ def test_a_replayed_life_has_the_payload_it_died_with_and_one_that_nobody_told_i
         ENQUEUED | {"event": "replayed"},
         done,
     ]
-    untold: list[Row] = [ENQUEUED | {"payload": "1"}, done, ENQUEUED, done]
+    unrecorded: list[Row] = [ENQUEUED | {"payload": "1"}, done, ENQUEUED, done]
     merged: list[Row] = [
         ENQUEUED | {"payload": "1"},
         {"event": "blocked", "payload": "2"},
         ENQUEUED | {"event": "merged"},
         done,
     ]
-    of_blocked_job: list[Row] = [{"event": "claimed"}, {"event": "blocked", "payload": "2", "tag": "wanted"}]
+    of_blocked: list[Row] = [{"event": "claimed"}, {"event": "blocked", "payload": "2", "tag": "wanted"}]
     stories: dict[str, list[Row]] = {
         "replayed": replayed,
-        "untold": untold,
+        "unrecorded": unrecorded,
         "merged": merged,
-        "of blocked job": of_blocked_job,
+        "of blocked": of_blocked,
     }
     stories["older"] = [{"event": "claimed"}, done]
     events = [event | {"id": id} for id, story in stories.items() for event in story]
 
-    found = told(spark, *events, where="event = 'done' or tag = 'wanted'")
+    found = find_jobs(spark, *events, where="event = 'done' or tag = 'wanted'")
 
     assert found == [
         ("merged", "1-9", "mail", None),
         ("older", "until-1-16", "mail", None),
         ("replayed", "1-3", "mail", "1"),
-        ("untold", "1-5", "mail", "1"),
-        ("untold", "1-7", "mail", None),
+        ("unrecorded", "1-5", "mail", "1"),
+        ("unrecorded", "1-7", "mail", None),
     ]
 
 
-def test_rows_are_due_evenly_over_the_time_however_they_are_parted(spark: SparkSession) -> None:
+def test_rows_are_due_evenly_over_the_time_in_any_partitioning(spark: SparkSession) -> None:
     lives = spark.range(0, 1_000, 1, 7).select(
         *(F.lit("x").alias(name) for name in ("tenant", "queue", "kind", "payload", "tag")),
         F.lit(1).alias("priority"),
@@ -114,7 +114,7 @@ def test_rows_are_due_evenly_over_the_time_however_they_are_parted(spark: SparkS
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A store whose queue `mail` tells payloads and whose queue `plain` does not; all jobs are over."""
+    """A store whose queue `mail` records payloads and whose queue `plain` does not; all jobs are finished."""
     url = fresh_url("sqlite", tmp_path)
 
     async def send(store: Store) -> None:
@@ -132,7 +132,7 @@ def url(tmp_path: Path) -> str:
     return url
 
 
-def test_jobs_behind_events_are_enqueued_again_once_for_a_name(spark: SparkSession, url: str, tmp_path: Path) -> None:
+def test_jobs_behind_events_are_enqueued_again_once_under_a_name(spark: SparkSession, url: str, tmp_path: Path) -> None:
     data_dir, where = DataDir(tmp_path / "headrace-data"), "event = 'done' and kind = 'good'"
 
     would = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
@@ -155,7 +155,7 @@ def test_jobs_behind_events_are_enqueued_again_once_for_a_name(spark: SparkSessi
         [],
     )
     assert would.sentence() == (
-        "4 jobs would be enqueued again; of 1 job the payload or kind is not known, for example acme/plain/p"
+        "4 jobs would be enqueued again; of 1 job the payload or kind is unknown, for example acme/plain/p"
     )
     assert [(each.queue, each.kind, each.jobs, each.missing, each.events) for each in would.groups] == [
         ("mail", "good", 4, 0, 4),
@@ -171,7 +171,7 @@ def test_jobs_behind_events_are_enqueued_again_once_for_a_name(spark: SparkSessi
     assert waiting(url, PLAIN) == []
 
 
-def test_jobs_that_were_not_counted_are_not_enqueued_unseen(spark: SparkSession, url: str, tmp_path: Path) -> None:
+def test_jobs_that_were_not_counted_are_not_enqueued(spark: SparkSession, url: str, tmp_path: Path) -> None:
     data_dir, where = DataDir(tmp_path / "headrace-data"), "event = 'done' and kind = 'good' and queue = 'mail'"
 
     would = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
@@ -183,9 +183,7 @@ def test_jobs_that_were_not_counted_are_not_enqueued_unseen(spark: SparkSession,
     assert (would.jobs, done.jobs, done.created, later.jobs) == (4, 4, 4, 5)
 
 
-def test_a_payload_may_be_made_from_what_is_known_and_a_null_is_missing(
-    spark: SparkSession, url: str, tmp_path: Path
-) -> None:
+def test_a_payload_may_be_made_by_sql_and_a_null_is_missing(spark: SparkSession, url: str, tmp_path: Path) -> None:
     data_dir = DataDir(tmp_path / "headrace-data")
 
     done = backfill_jobs(
@@ -220,7 +218,7 @@ def test_a_payload_may_be_made_from_what_is_known_and_a_null_is_missing(
         ("true", "cast(id as binary)", r"^column 'payload' of what is written as jobs must be string with JSON in it"),
     ],
 )
-def test_sql_that_cannot_be_is_one_sentence_and_nothing_is_written(
+def test_invalid_sql_is_one_sentence_and_nothing_is_written(
     spark: SparkSession, url: str, tmp_path: Path, where: str, payload: str | None, sentence: str
 ) -> None:
     with pytest.raises(BadConfig, match=sentence):
@@ -231,23 +229,23 @@ def test_sql_that_cannot_be_is_one_sentence_and_nothing_is_written(
     assert waiting(url, MAIL) == []
 
 
-def test_a_name_that_cannot_be_a_key_is_refused(spark: SparkSession, url: str, tmp_path: Path) -> None:
+def test_an_invalid_name_is_refused(spark: SparkSession, url: str, tmp_path: Path) -> None:
     for name in ("", "a/b", "x" * 81):
         with pytest.raises(BadConfig, match=r"name is '.*'; give 1 to 80 printable characters other than '/'"):
             backfill_jobs(spark, url, DataDir(tmp_path / "headrace-data"), "true", name=name)
 
 
-def test_a_job_that_was_removed_has_the_tag_and_priority_that_it_had(spark: SparkSession) -> None:
+def test_a_removed_job_keeps_its_tag_and_priority(spark: SparkSession) -> None:
     events = frame_of(spark, ENQUEUED, {"event": "removed", "kind": "mail", "reason": "waiting"})
 
-    [row] = again(events, events.where("event = 'removed'")).collect()
+    [row] = jobs_behind(events, events.where("event = 'removed'")).collect()
 
     assert (row.kind, row.tag, row.priority) == ("mail", "vip", 5)
 
 
-def test_events_without_payloads_give_none(spark: SparkSession) -> None:
+def test_jobs_behind_events_without_payloads_have_none(spark: SparkSession) -> None:
     events = frame_of(spark, ENQUEUED, {"event": "done", "kind": "mail"})
 
-    [row] = again(events, events.where("event = 'done'")).collect()
+    [row] = jobs_behind(events, events.where("event = 'done'")).collect()
 
     assert (row.life, row.kind, row.tag, row.priority, row.payload) == ("1-1", "mail", None, None, None)

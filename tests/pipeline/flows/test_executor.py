@@ -16,7 +16,7 @@ from headrace.model.outcome import Done
 from headrace.model.results import Counts
 from headrace.pipeline.flows.fleet.app_bundle import pack
 from headrace.pipeline.flows.fleet.control import clear_stop_request, is_drained, request_stop
-from headrace.pipeline.flows.fleet.executor import LEFTOVER_EXIT, Until, WorkerSpec, leftover_threads, run_worker
+from headrace.pipeline.flows.fleet.executor import LEFTOVER_EXIT, FleetSpec, Until, leftover_threads, run_worker
 from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
@@ -31,9 +31,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path)
 
 
-def spec(url: str, until: Until | None = "drained", **config: Any) -> WorkerSpec:
+def spec(url: str, until: Until | None = "drained", **config: Any) -> FleetSpec:
     _, bundle = pack("tests.pipeline.flows.fleet_app:app")
-    return WorkerSpec(FLEET, url, bundle, {"lease": "2s", **config}, until, "default", this_host())
+    return FleetSpec(FLEET, url, bundle, {"lease": "2s", **config}, until, "default", this_host())
 
 
 def stop(url: str) -> None:

@@ -1,5 +1,4 @@
-"""Promises of `replay_dead_letters`: the dead letters that match are jobs again, once, counted before and spread over
-time."""
+"""Promises of `replay_dead_letters`: matching dead letters are counted, replayed once, and spread over time."""
 
 from collections import Counter
 from pathlib import Path
@@ -30,7 +29,7 @@ def url(tmp_path: Path) -> str:
 
 
 def kill(url: str, queue: Queue, error: str, *ids: str, kind: str = "k") -> None:
-    """Let jobs die of an error."""
+    """Make jobs die of an error."""
 
     async def send(store: Store) -> None:
         payloads = [b'{"id":"%s"}' % id.encode() for id in ids]
@@ -45,7 +44,7 @@ def ids(url: str, queue: Queue) -> list[str]:
     return [record.id for record in waiting(url, queue)]
 
 
-def test_dead_letters_that_match_are_counted_in_groups_and_replayed_once(spark: SparkSession, url: str) -> None:
+def test_matching_dead_letters_are_counted_in_groups_and_replayed_once(spark: SparkSession, url: str) -> None:
     kill(url, MAIL, "Timeout", "a", "b", "c", kind="send")
     kill(url, MAIL, "KeyError", "d")
     kill(url, SHIP, "Timeout", "e")
@@ -71,7 +70,7 @@ def test_dead_letters_that_match_are_counted_in_groups_and_replayed_once(spark: 
     assert (second.found, second.sentence()) == (0, "no dead letter matches")
 
 
-def test_what_is_meant_can_be_narrowed_by_tenant_queue_limit_and_payload(spark: SparkSession, url: str) -> None:
+def test_dead_letters_are_selected_by_tenant_queue_limit_and_payload(spark: SparkSession, url: str) -> None:
     kill(url, SHIP, "Timeout", "old")
     kill(url, SHIP, "Timeout", "new")
     kill(url, MAIL, "Timeout", "a")
@@ -104,7 +103,7 @@ def test_a_dead_letter_that_died_after_the_count_is_left_alone(spark: SparkSessi
         ("cast(id as int) > 0", r"^where 'cast\(id as int\) > 0' fails on a row: 'job' is no int; let it give null"),
     ],
 )
-def test_a_condition_that_cannot_be_is_one_sentence_and_nothing_is_written(
+def test_an_invalid_condition_is_one_sentence_and_nothing_is_written(
     spark: SparkSession, url: str, where: str, sentence: str
 ) -> None:
     kill(url, SHIP, "Timeout", "7")
@@ -116,7 +115,7 @@ def test_a_condition_that_cannot_be_is_one_sentence_and_nothing_is_written(
     assert (ids(url, SHIP), events(url, SHIP)["replayed"]) == ([], 0)
 
 
-def test_what_is_wrong_besides_is_told_before_spark_reads_anything(spark: SparkSession, url: str) -> None:
+def test_other_wrong_arguments_are_refused_before_spark_reads_anything(spark: SparkSession, url: str) -> None:
     with pytest.raises(Refused, match="spread 'soon' is not a valid duration"):
         replay_dead_letters(spark, url, "true", spread="soon")
     with pytest.raises(BadConfig, match="delay and spread together are more than a year; make them shorter"):
@@ -126,8 +125,7 @@ def test_what_is_wrong_besides_is_told_before_spark_reads_anything(spark: SparkS
 
 
 async def test_dead_letters_of_many_queues_and_tasks_are_due_evenly_over_the_whole_time() -> None:
-    """Most queues have one dead letter, and one has a batch and one dead letter more, in rows that come in several
-    tasks."""
+    """Most queues have one dead letter, and one has a batch and one more, in the rows of several tasks."""
     store = await open_store("memory://")
     queues = [Queue("many"), *(Queue(f"few-{number}") for number in range(400))]
     await store.jobs.enqueue([Job(queue=queues[0], id=f"job-{number}", kind="k") for number in range(1_000)])
@@ -154,7 +152,7 @@ async def test_dead_letters_of_many_queues_and_tasks_are_due_evenly_over_the_who
 
 
 async def due(store: Store, queue: Queue) -> list[int]:
-    """When the jobs that wait are due."""
+    """When the waiting jobs are due."""
     page = await store.reads.list(queue, State.WAITING, limit=1_000)
     rows = list(page.rows)
     while page.cursor is not None:
@@ -164,7 +162,7 @@ async def due(store: Store, queue: Queue) -> list[int]:
 
 
 @pytest.mark.parametrize("counts", [[1] * 1_000, [1_000], [1_000, 1], [7] * 150, [1, 1_000, 3, 500] * 5])
-def test_however_rows_are_cut_into_calls_they_lie_evenly_over_the_time(counts: list[int]) -> None:
+def test_rows_are_spread_evenly_over_the_time_in_calls_of_any_size(counts: list[int]) -> None:
     spread = Spread(HOUR_MS, 0.3)
 
     due_ms = []

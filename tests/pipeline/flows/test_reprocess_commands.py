@@ -1,4 +1,4 @@
-"""Promises of `headrace pipeline replay` and `backfill`: they count, show and ask before they do anything."""
+"""Promises of `headrace pipeline replay` and `backfill`: they count, show and ask before they write."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ import typer
 from headrace.cli.output import Output
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.reprocess import counted_first
-from headrace.pipeline.flows.counting import Replays
+from headrace.pipeline.flows.replay import ReplayReport
 
 output = Output(json=False)
 line = ProgressLine(output)
@@ -36,10 +36,10 @@ try:
         done = counted_first(
             output,
             line,
-            count=lambda: Replays(found=5, died_before_ms=1, dry=True),
+            count=lambda: ReplayReport(found=5, died_before_ms=1, dry=True),
             size=lambda would: would.found,
             show=lambda would: output.say("the groups"),
-            do=lambda would: Replays(found=would.found, replayed=5, died_before_ms=1),
+            do=lambda would: ReplayReport(found=would.found, replayed=5, died_before_ms=1),
             dry_run=False,
             yes=False,
         )
@@ -51,7 +51,7 @@ except typer.Abort:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A store with five dead letters, whose journal tells payloads."""
+    """A store with five dead letters, whose journal holds payloads."""
     url = fresh_url("sqlite", tmp_path)
 
     async def send(store: Store) -> None:
@@ -70,21 +70,21 @@ def run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADRACE_URL", url)
 
-    def ran(*words: str, code: int = 0) -> tuple[str, str]:
-        ended, told = main(["pipeline", *words]), capfd.readouterr()
-        assert ended == code, told
-        return told.out, told.err
+    def run(*words: str, code: int = 0) -> tuple[str, str]:
+        exit_code, printed = main(["pipeline", *words]), capfd.readouterr()
+        assert exit_code == code, printed
+        return printed.out, printed.err
 
-    return ran
-
-
-def document(told: tuple[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(told[0])
-    return found
+    return run
 
 
-def test_replay_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url: str) -> None:
-    """T36: a dry run, nobody there to answer, --yes, and nothing left."""
+def document(printed: tuple[str, str]) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(printed[0])
+    return parsed
+
+
+def test_replay_shows_the_counts_first_and_replays_after_confirmation(run: Run, url: str) -> None:
+    """T36: a dry run, no terminal to confirm, --yes, and nothing left."""
     dry, _ = run("replay", *WHERE, "--dry-run")
     unanswered = run("replay", *WHERE, "--json", code=2)
     untouched = waiting(url, MAIL)
@@ -96,14 +96,14 @@ def test_replay_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url: s
     assert lines[2].split()[:4] == ["5", "acme/mail", "send", "failed"]
     assert lines[-1] == "5 dead letters would be replayed"
     assert (document(unanswered)["dry"], document(unanswered)["found"], untouched) == (True, 5, [])
-    [why] = [json.loads(line)["message"] for line in unanswered[1].splitlines() if line.startswith("{")]
-    assert why == "5 dead letters would be replayed. Do it? Nobody can answer here; add --yes to do it"
+    [message] = [json.loads(line)["message"] for line in unanswered[1].splitlines() if line.startswith("{")]
+    assert message == "5 dead letters would be replayed. Do it? Nobody can answer here; add --yes to do it"
     assert (done["dry"], done["found"], done["replayed"], len(waiting(url, MAIL))) == (False, 5, 5, 5)
     assert again == "no dead letter matches\n"
 
 
-def test_backfill_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url: str) -> None:
-    """T36: from a history that was written with payloads."""
+def test_backfill_shows_the_counts_first_and_enqueues_after_confirmation(run: Run, url: str) -> None:
+    """T36: from a history with payloads."""
     run("history", "--once", "--payloads", "--json")
     words = ("backfill", "--where", "event = 'dead' and id <> 'job-0'", "--name", "again")
 
@@ -121,27 +121,27 @@ def test_backfill_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url:
     ]
 
 
-def test_backfill_of_a_history_without_payloads_says_what_to_do_instead(run: Run, url: str) -> None:
+def test_backfill_from_a_history_without_payloads_says_what_to_do_instead(run: Run, url: str) -> None:
     run("history", "--once", "--json")
     words = ("backfill", "--where", "event = 'dead'", "--name", "again", "--yes")
 
-    _, told = run(*words, code=2)
-    made = document(run(*words, "--payload", "id", "--limit", "1", "--dry-run", "--json"))
+    _, error = run(*words, code=2)
+    preview = document(run(*words, "--payload", "id", "--limit", "1", "--dry-run", "--json"))
     done = document(run(*words, "--origin", "journal", "--json"))
 
     assert (
-        "was written without payloads, and a job needs one; take the events from the journal (origin journal)" in told
+        "was written without payloads, and a job needs one; take the events from the journal (origin journal)" in error
     )
-    assert (made["jobs"], made["missing"]) == (1, 0)
+    assert (preview["jobs"], preview["missing"]) == (1, 0)
     assert (done["origin"], done["created"], done["missing"]) == ("journal", 5, 0)
 
 
-def test_sql_that_cannot_be_is_one_sentence(run: Run, url: str) -> None:
-    told = run("replay", "--where", "dead_letter > 'x'", "--yes", code=2)
+def test_invalid_sql_is_one_sentence(run: Run, url: str) -> None:
+    invalid = run("replay", "--where", "dead_letter > 'x'", "--yes", code=2)
     other = run("backfill", "--where", "true", "--name", "n", "--payload", "idd", "--yes", code=2)
 
-    assert "headrace: --where \"dead_letter > 'x'\" fails on a row: 'x' is no bigint; let it give null" in told[1]
-    assert (told[0], "Traceback" in told[1]) == ("", False)
+    assert "headrace: --where \"dead_letter > 'x'\" fails on a row: 'x' is no bigint; let it give null" in invalid[1]
+    assert (invalid[0], "Traceback" in invalid[1]) == ("", False)
     assert "headrace: --payload 'idd' names 'idd', which is not there; columns are tenant, queue," in other[1]
     assert waiting(url, MAIL) == []
 
@@ -149,10 +149,10 @@ def test_sql_that_cannot_be_is_one_sentence(run: Run, url: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "code", "last"), [("y", 0, "of 5 dead letters 5 replayed"), ("n", 130, "nothing was changed")]
 )
-def test_in_a_terminal_a_person_is_shown_the_counts_and_asked_beside_the_line_that_moves(
+def test_in_a_terminal_the_counts_and_the_question_are_shown_beside_the_progress_line(
     tmp_path: Path, answer: str, code: int, last: str
 ) -> None:
-    """T36: by what the commands ask with; Spark has no part in it."""
+    """T36: with the code by which the commands ask, without Spark."""
     with Terminal([sys.executable, "-c", ASKING], cwd=tmp_path, env=environment(None)) as terminal:
         terminal.wait_for("the groups\n5 dead letters would be replayed. Do it? [y/N]:")
         terminal.type(f"{answer}\n")

@@ -10,9 +10,10 @@ from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
 from headrace.cli.pipeline.session import PipelineRequest, look, working
+from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
-    from headrace.pipeline.flows.counting import Backfilled
+    from headrace.pipeline.flows.backfill import BackfillReport
 
 COLUMNS = ("jobs#", "without payload#", "queue", "kind", "events#")
 Where = Annotated[
@@ -62,7 +63,8 @@ def backfill(
     jobs that it made are not taken themselves. Payloads are in the journal where the queue has journal_payloads on, and
     in a history that is written with --payloads; a job without one is named and left out.
     """
-    from headrace.pipeline.flows.reprocess import check_name, check_target, check_times
+    with needing_spark():
+        from headrace.pipeline.flows.reprocess import check_name, check_target, check_times
 
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
@@ -76,7 +78,7 @@ def backfill(
             return
         from headrace.pipeline.flows.backfill import backfill_jobs
 
-        def run(*, dry: bool, happened_before_ms: int | None = None) -> "Backfilled":
+        def run(*, dry: bool, happened_before_ms: int | None = None) -> "BackfillReport":
             return backfill_jobs(
                 work.spark,
                 asked.store,
@@ -122,7 +124,7 @@ def backfill(
         output.hint("nothing was changed; leave out --dry-run to do it")
 
 
-def _show(output: Output, found: "Backfilled") -> None:
+def _show(output: Output, found: "BackfillReport") -> None:
     if not found.groups:
         return
     rows = [

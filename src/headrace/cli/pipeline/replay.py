@@ -12,9 +12,10 @@ from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
 from headrace.cli.pipeline.session import NOTHING, PipelineRequest, sparked
 from headrace.model.times import instant_text
+from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
-    from headrace.pipeline.flows.counting import Replays
+    from headrace.pipeline.flows.replay import ReplayReport
 
 COLUMNS = ("dead letters#", "queue", "kind", "reason", "first died", "last died", "error")
 Where = Annotated[
@@ -47,7 +48,8 @@ def replay(
     enqueued_at, died_at, payload and others. It takes what was dead when it began; a dead letter whose id waits or runs
     already is kept (in use).
     """
-    from headrace.pipeline.flows.reprocess import check_times
+    with needing_spark():
+        from headrace.pipeline.flows.reprocess import check_times
 
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
@@ -62,7 +64,7 @@ def replay(
     with sparked(asked.engine, line, there.events) as spark:
         from headrace.pipeline.flows.replay import replay_dead_letters
 
-        def run(*, dry: bool, died_before_ms: int | None = None) -> "Replays":
+        def run(*, dry: bool, died_before_ms: int | None = None) -> "ReplayReport":
             return replay_dead_letters(
                 spark,
                 asked.store,
@@ -96,7 +98,7 @@ def replay(
         output.hint("nothing was changed; leave out --dry-run to do it")
 
 
-def _show(output: Output, found: "Replays") -> None:
+def _show(output: Output, found: "ReplayReport") -> None:
     if not found.groups:
         return
     rows = [

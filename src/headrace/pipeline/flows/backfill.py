@@ -1,30 +1,99 @@
-"""Enqueues jobs of the past again: those behind the events that fulfil a condition, each once for a name."""
+"""Enqueues past jobs again: those behind the events that match a condition, each once under a name."""
 
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.model.errors import BadConfig
 from headrace.model.times import Duration, duration_ms
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Origin, events
-from headrace.pipeline.flows.counting import Backfilled
-from headrace.pipeline.flows.holding import counted_rows
-from headrace.pipeline.flows.jobs import EVENT, NEEDED, again
-from headrace.pipeline.flows.reprocess import check_limit, check_name, check_target, check_times, names_bodies
-from headrace.pipeline.flows.rows import counts_of, is_known, job_rows, made_by
-from headrace.pipeline.flows.times import now_ms
+from headrace.pipeline.flows.past_jobs import EVENT, EVENT_COLUMNS, jobs_behind
+from headrace.pipeline.flows.reprocess import (
+    GROUPS_MAX,
+    check_limit,
+    check_name,
+    check_target,
+    check_times,
+    count_text,
+    counted_rows,
+    needs_bodies,
+    outcome_text,
+    store_now_ms,
+)
 from headrace.pipeline.sinks import enqueue
 from headrace.pipeline.source.options import ALL
 from headrace.pipeline.source.sink.columns import check_columns
+from headrace.pipeline.source.sink.dead_letters import GOLDEN
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.source.store_access import check_master
 from headrace.pipeline.sql import filtered, one_sentence
 
-HELD = (*NEEDED, "payload")
-"""The columns that tell what a job held."""
+EXAMPLES_MAX = 5
+"""Missing jobs named in a report."""
+_GROUP = ("tenant", "queue", "kind")
+_ROW_BITS = 33
+"""The lower bits of `monotonically_increasing_id` number the rows of a partition."""
+
+
+class JobGroup(Struct, frozen=True, kw_only=True):
+    """Matching jobs of one queue and kind, as they were then."""
+
+    tenant: str
+    queue: str
+    kind: str | None
+    jobs: int
+    missing: int
+    events: int
+
+
+class BackfillReport(Struct, frozen=True, kw_only=True):
+    """What became of the jobs behind the matching events. A dry run creates none."""
+
+    events: int
+    """Events that match."""
+    jobs: int
+    """Lives of jobs behind them; each is enqueued once."""
+    created: int = 0
+    duplicate: int = 0
+    """Jobs that an earlier run of this name has enqueued."""
+    folded: int = 0
+    refused: dict[str, int] = {}
+    examples: dict[str, str] = {}
+    """A sentence for each reason."""
+    missing: int = 0
+    """Jobs whose payload (or kind) is unknown; they are not enqueued."""
+    missing_examples: tuple[str, ...] = ()
+    """Some of them, as tenant/queue/id."""
+    groups: tuple[JobGroup, ...] = ()
+    """The largest first; a thousand at most."""
+    origin: str = "history"
+    happened_before_ms: int = 0
+    """Later events were left out; give it to the next call to select the same jobs."""
+    dry: bool = False
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def sentence(self) -> str:
+        """The counts in one sentence, with an example of a missing job."""
+        if not self.events:
+            return "no event matches"
+        if not self.jobs:
+            return f"{count_text(self.events, 'event')} match, and there is no job behind them"
+        missing = ""
+        if self.missing:
+            missing = (
+                f"; of {count_text(self.missing, 'job')} the payload or kind is unknown, for example"
+                f" {self.missing_examples[0]}"
+            )
+        if self.dry:
+            return f"{count_text(self.jobs - self.missing, 'job')} would be enqueued again{missing}"
+        counts = {name: getattr(self, name) for name in ("created", "duplicate", "folded")}
+        return f"of {count_text(self.jobs, 'job')} {outcome_text(counts, self.refused, self.examples)}{missing}"
 
 
 def backfill_jobs(
@@ -48,59 +117,59 @@ def backfill_jobs(
     happened_before_ms: int | None = None,
     words: tuple[str, str] = ("where", "payload"),
     on_stage: Callable[[str], None] | None = None,
-) -> Backfilled:
-    """Enqueue again the jobs behind the events for which the SQL `where` is true, and say what became of them.
+) -> BackfillReport:
+    """Enqueue again the jobs behind the events for which the SQL `where` is true, and report what became of them.
 
     `where` is over the columns of the history (or, without one, the journal): `event = 'done' and kind = 'invoice' and
-    happened_at > '2030-01-31'`. However many events of a life of a job match, it is one job again, with the kind, tag,
-    priority and payload that it had; `to_kind`, `to_queue` and `payload` (SQL over what `again` returns) say otherwise.
-    It has an id and a key made of `name`: for as long as `keep`, running the same backfill again makes no job of a life
-    that was made one before, and jobs that it made are never taken themselves, whatever `where` says. Looked at is what
-    had happened when this began (or at `happened_before_ms`).
+    happened_at > '2030-01-31'`. All matching events of one life of a job give one job, with the kind, tag, priority and
+    payload of that life; `to_kind`, `to_queue` and `payload` (SQL over the columns of `jobs_behind`) replace them. Its
+    id and key are made of `name`: for as long as `keep`, the same backfill enqueues no life twice, and it never selects
+    the jobs that it has enqueued. Events after the call began (or after `happened_before_ms`) are left out.
 
-    The journal has a payload where the queue has `journal_payloads` on, or the job is still there; a history has what
-    the journal had when it was written, and none if it was written without payloads, which is refused unless `payload`
-    makes another. Jobs whose payload (or kind) is not known are counted as `missing` and named, never enqueued. With
-    `limit`, the jobs whose events happened first are taken. Everything is counted before anything is written: `dry_run`
-    ends there, and SQL that cannot be is refused there (`BadConfig`). `words` are how a person knows `where` and
-    `payload`; `on_stage` is told what begins.
+    The journal has a payload where the queue has `journal_payloads` on, or while the job still exists. A history has
+    what the journal had when the history was written. A history without payloads is refused unless `payload` makes
+    them. Jobs whose payload or kind is unknown are counted as `missing` and never enqueued. `limit` takes the jobs with
+    the earliest events. All matches are counted before anything is written: a `dry_run` ends there, and invalid SQL is
+    refused there (`BadConfig`). `words` name `where` and `payload` in such an error; `on_stage` is called with the name
+    of each stage.
     """
     check_name(name)
     check_times(delay, spread)
     check_limit(limit)
     check_target(to_queue, to_kind, keep)
     check_master(url, spark)
-    tell = on_stage or (lambda _: None)
-    bound_ms = now_ms(url) - 1 if happened_before_ms is None else happened_before_ms
-    past = _Past(spark, url, data_dir, tenant, queue, origin, bound_ms)
+    report_stage = on_stage or (lambda _: None)
+    bound_ms = store_now_ms(url) - 1 if happened_before_ms is None else happened_before_ms
+    past = _PastEvents(spark, url, data_dir, tenant, queue, origin, bound_ms)
     if payload is None:
         past.check_payloads(data_dir, words[1])
     texts = {words[0]: where} | ({} if payload is None else {words[1]: payload})
-    matched = filtered(past.events(bodies=names_bodies(where)), where, words[0])
-    tell(f"looking for events in the {past.origin}")
-    matched = matched.where(F.col("id").isNotNull() & ~F.col("id").startswith(made_by(name)))
-    with counted_rows(matched.select(*EVENT), texts) as (hits, count):
-        lives = again(past.events(bodies=payload is None or names_bodies(payload), columns=HELD), hits)
-        lives = _changed(lives, to_kind, payload, words[1])
+    matching = filtered(past.events(bodies=needs_bodies(where)), where, words[0])
+    report_stage(f"reading events from the {past.origin}")
+    matching = matching.where(F.col("id").isNotNull() & ~F.col("id").startswith(id_prefix(name)))
+    with counted_rows(matching.select(*EVENT), texts) as (matches, event_count):
+        columns = (*EVENT_COLUMNS, "payload")
+        jobs = jobs_behind(past.events(bodies=payload is None or needs_bodies(payload), columns=columns), matches)
+        jobs = _replaced(jobs, to_kind, payload, words[1])
         if limit is not None:
-            lives = lives.orderBy("matched_at", "tenant", "queue", "id", "life").limit(limit)
-        tell("finding the jobs behind them")
-        with counted_rows(lives, texts) as (held, jobs):
-            counted = replace(
-                counts_of(held), events=count, origin=past.origin, happened_before_ms=bound_ms, dry=dry_run
+            jobs = jobs.orderBy("matched_at", "tenant", "queue", "id", "life").limit(limit)
+        report_stage("finding the jobs behind them")
+        with counted_rows(jobs, texts) as (found, job_count):
+            counts = replace(
+                count_jobs(found), events=event_count, origin=past.origin, happened_before_ms=bound_ms, dry=dry_run
             )
-            due = duration_ms("delay", delay), duration_ms("spread", spread)
-            rows = job_rows(held.where(is_known()), name, to_queue, *due)
-            # A payload that cannot be one is told in a dry run as well.
+            delays_ms = duration_ms("delay", delay), duration_ms("spread", spread)
+            rows = job_rows(found.where(is_known()), name, to_queue, *delays_ms)
+            # A dry run refuses an invalid payload as well.
             check_columns("jobs", rows.schema, COLUMNS, hint="")
-            if dry_run or jobs == counted.missing:
-                return counted
-            tell(f"enqueuing {jobs - counted.missing:,} jobs again")
-            return _enqueued(rows, url, name, keep, counted)
+            if dry_run or job_count == counts.missing:
+                return counts
+            report_stage(f"enqueuing {job_count - counts.missing:,} jobs again")
+            return _enqueue(rows, url, name, keep, counts)
 
 
-class _Past:
-    """The events of the past up to an instant, wherever they are taken from."""
+class _PastEvents:
+    """The events up to an instant, from the history or the journal."""
 
     def __init__(
         self,
@@ -115,44 +184,110 @@ class _Past:
         self._is_past = F.col("happened_at") <= F.timestamp_millis(F.lit(bound_ms))
         self._spark = spark
         self._options = {"url": url, "tenant": tenant, "queue": queue, "payloads": "true"}
-        self._found = events(spark, url, data_dir, tenant=tenant, queue=queue, origin=origin)
-        self.origin: Origin = self._found.origin
+        self._source = events(spark, url, data_dir, tenant=tenant, queue=queue, origin=origin)
+        self.origin: Origin = self._source.origin
 
     def check_payloads(self, data_dir: DataDir, payload: str) -> None:
-        """Refuse a history that has none: every job would be missing, also where the journal tells of them."""
-        if self.origin == "history" and "payload" not in self._found.frame.columns:
+        """Refuse a history without payloads: all jobs would be missing, even if the journal has their payloads."""
+        if self.origin == "history" and "payload" not in self._source.frame.columns:
             raise BadConfig(
                 f"the history in {data_dir.history} was written without payloads, and a job needs one; take the events"
                 f" from the journal (origin journal), write a history with --payloads, or make payloads with {payload}"
             )
 
     def events(self, *, bodies: bool, columns: Sequence[str] = ()) -> DataFrame:
-        """All of them; with payloads and results, if those are asked for and known. What a journal does not tell is
-        looked up, which is slow, so `columns` are all that is read then (all for none); of a history, Spark reads only
-        the columns that are used."""
+        """All events, with `bodies` also their payloads and results where they are known.
+
+        Bodies that the journal lacks are looked up in the store, which is slow: then only `columns` are read, if any.
+        """
         if self.origin == "history" or not bodies:
-            return self._found.frame.where(self._is_past)
-        narrow = {"columns": ",".join(columns)} if columns else {}
-        found = self._spark.read.format("headrace").options(**self._options, **narrow).load()
-        return found.where(self._is_past)
+            return self._source.frame.where(self._is_past)
+        selection = {"columns": ",".join(columns)} if columns else {}
+        frame = self._spark.read.format("headrace").options(**self._options, **selection).load()
+        return frame.where(self._is_past)
 
 
-def _changed(lives: DataFrame, to_kind: str | None, payload: str | None, what: str) -> DataFrame:
-    """The jobs with what a person wants otherwise."""
+def _replaced(jobs: DataFrame, to_kind: str | None, payload: str | None, what: str) -> DataFrame:
     if payload is not None:
-        with one_sentence(lives, what, payload):
-            lives = lives.withColumn("payload", F.expr(payload))
-    return lives if to_kind is None else lives.withColumn("kind", F.lit(to_kind))
+        with one_sentence(jobs, what, payload):
+            jobs = jobs.withColumn("payload", F.expr(payload))
+    return jobs if to_kind is None else jobs.withColumn("kind", F.lit(to_kind))
 
 
-def _enqueued(rows: DataFrame, url: str, name: str, keep: Duration, counted: Backfilled) -> Backfilled:
+def _enqueue(rows: DataFrame, url: str, name: str, keep: Duration, counts: BackfillReport) -> BackfillReport:
     keep_ms = duration_ms("keep", keep)
     written = enqueue(rows, url, name=f"backfill-{name}", keyTtl=f"{keep_ms}ms", refusals="count")
     return replace(
-        counted,
+        counts,
         created=written.created,
         duplicate=written.duplicate,
         folded=written.folded,
         refused=written.refused,
         examples=written.examples,
     )
+
+
+def id_prefix(name: str) -> str:
+    """The prefix of the ids that the backfill `name` enqueues, by which it leaves out its own jobs: the journal has ids
+    and no keys. No name holds a slash, so no two names share a prefix."""
+    return f"backfill/{name}/"
+
+
+def job_rows(jobs: DataFrame, name: str, to_queue: str | None, delay_ms: int, spread_ms: int) -> DataFrame:
+    """A row to enqueue for each life, from the columns of `jobs_behind`: its key is the identity of the life.
+
+    Returns `tenant queue kind payload tag priority key id`, and `delay_ms` when the jobs are not due at once.
+    """
+    key = F.concat_ws("/", "tenant", "queue", "id", "life")
+    rows = jobs.select(
+        "tenant",
+        (F.col("queue") if to_queue is None else F.lit(to_queue)).alias("queue"),
+        "kind",
+        "payload",
+        "tag",
+        "priority",
+        key.alias("key"),
+        F.concat(F.lit(id_prefix(name)), F.md5(key)).alias("id"),
+    )
+    return rows if not delay_ms and not spread_ms else rows.withColumn("delay_ms", _delay_ms(delay_ms, spread_ms))
+
+
+def is_known() -> Column:
+    """Whether payload and kind are known."""
+    return F.col("payload").isNotNull() & F.col("kind").isNotNull()
+
+
+def count_jobs(jobs: DataFrame) -> BackfillReport:
+    """The counts of jobs, their groups, and examples of missing ones."""
+    is_missing = ~is_known()
+    groups = (
+        jobs.groupBy(*_GROUP)
+        .agg(
+            F.count("*").alias("jobs"),
+            F.count_if(is_missing).alias("missing"),
+            F.sum("matched_events").alias("events"),
+        )
+        .orderBy(F.desc("jobs"), *_GROUP)
+    )
+    [total] = jobs.agg(F.count("*").alias("jobs"), F.count_if(is_missing).alias("missing")).collect()
+    examples: tuple[str, ...] = ()
+    if total.missing:
+        rows = jobs.where(is_missing).orderBy("tenant", "queue", "id", "life").limit(EXAMPLES_MAX).collect()
+        examples = tuple(f"{row.tenant}/{row.queue}/{row.id}" for row in rows)
+    return BackfillReport(
+        events=0,
+        jobs=total.jobs,
+        missing=total.missing,
+        missing_examples=examples,
+        groups=tuple(JobGroup(**row.asDict()) for row in groups.limit(GROUPS_MAX).collect()),
+    )
+
+
+def _delay_ms(delay_ms: int, spread_ms: int) -> Column:
+    """Delays evenly over the spread without counting the rows, by steps of the golden ratio (see `Spread`).
+
+    Each partition begins elsewhere: else the first rows of many partitions would be due together.
+    """
+    row = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
+    begin = F.pmod(F.xxhash64(F.spark_partition_id()), F.lit(1_000_003)) / F.lit(1_000_003.0)
+    return F.lit(delay_ms) + F.floor(F.pmod(row * F.lit(GOLDEN) + begin, F.lit(1.0)) * F.lit(spread_ms)).cast("long")

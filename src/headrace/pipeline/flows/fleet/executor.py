@@ -28,7 +28,7 @@ WORKER_THREADS = ("headrace-handler", "headrace-heartbeat")
 """Threads that must not outlive their worker."""
 
 
-class WorkerSpec(Struct, frozen=True):
+class FleetSpec(Struct, frozen=True):
     """What the driver sends to every worker of a fleet."""
 
     fleet: str
@@ -45,7 +45,7 @@ class WorkerSpec(Struct, frozen=True):
         return f"{name_prefix(self.fleet)}{slot}.{start}.{attempt}"
 
     def __repr__(self) -> str:
-        return f"<WorkerSpec of fleet {self.fleet}>"  # the URL may hold a password
+        return f"<FleetSpec of {self.fleet}>"  # the URL may hold a password
 
 
 def name_prefix(fleet: str) -> str:
@@ -53,7 +53,7 @@ def name_prefix(fleet: str) -> str:
     return f"fleet-{fleet}/"
 
 
-def run_worker(spec: WorkerSpec, slot: int, start: int, attempt: int) -> None:
+def run_worker(spec: FleetSpec, slot: int, start: int, attempt: int) -> None:
     """Work until the queues are drained or idle, as the spec says, or the fleet is asked to stop.
 
     Spark reuses the process. So it is ended, once everything is settled, if a handler in a thread is still running.
@@ -99,7 +99,7 @@ def _exit(leftover: str) -> None:
     os._exit(LEFTOVER_EXIT)
 
 
-async def _work(app: App, spec: WorkerSpec, name: str, on_end: Callable[[], None]) -> None:
+async def _work(app: App, spec: FleetSpec, name: str, on_end: Callable[[], None]) -> None:
     # Handlers enqueue through the client's store; the worker and its heartbeat have their own.
     store = (await app.client()).store
     try:
@@ -125,7 +125,7 @@ def _has_jobs(worker: Worker) -> bool:
     return any(job.stop != "lost" for job in worker.health().running)
 
 
-async def _wait_for_end(worker: Worker, store: Store, spec: WorkerSpec) -> None:
+async def _wait_for_end(worker: Worker, store: Store, spec: FleetSpec) -> None:
     """Return when the fleet is asked to stop, or its queues are drained."""
     rng = random.Random()
     queues = list(worker.settings.queues)

@@ -88,7 +88,7 @@ async def journal_bounds(store: Store, queues: Sequence[Queue]) -> dict[Shard, B
     return await bounds_of(store.journal, [shard for queue in queues for shard in queue.all_shards()])
 
 
-class WorkerCounts(Struct, frozen=True):
+class FleetWorkerCounts(Struct, frozen=True):
     """What one worker of a fleet did. Every process that served a slot is a worker."""
 
     worker: str
@@ -137,7 +137,7 @@ class FleetReport(Struct, frozen=True, kw_only=True):
     blocked: int
     missed: int
     """Events that retention dropped before they were read: the counts lack them."""
-    workers: list[WorkerCounts]
+    workers: list[FleetWorkerCounts]
 
     @property
     def open(self) -> int:
@@ -169,7 +169,7 @@ class FleetFigures(Struct, frozen=True):
 
 def read_fleet(
     spark: SparkSession, url: str, starts: Mapping[Shard, Bounds], worker_prefix: str
-) -> tuple[FleetFigures, list[WorkerCounts]]:
+) -> tuple[FleetFigures, list[FleetWorkerCounts]]:
     """The figures of a fleet, and the counts of its workers."""
     if not starts:
         return FleetFigures(), []
@@ -177,7 +177,7 @@ def read_fleet(
     try:
         [row] = _dicts(figures(events))
         took_ms = row.pop("took_ms")
-        workers = [WorkerCounts(**each) for each in _dicts(worker_counts(events))]
+        workers = [FleetWorkerCounts(**each) for each in _dicts(worker_counts(events))]
     finally:
         events.unpersist()
     return FleetFigures(**row, seconds=took_ms / 1_000), workers
@@ -220,7 +220,7 @@ def figures(events: DataFrame) -> DataFrame:
 
 
 def worker_counts(events: DataFrame) -> DataFrame:
-    """One row a worker with the columns of `WorkerCounts`, from the events of a fleet: `worker event`."""
+    """One row a worker with the columns of `FleetWorkerCounts`, from the events of a fleet: `worker event`."""
     event = F.col("event")
     return (
         events.groupBy("worker")

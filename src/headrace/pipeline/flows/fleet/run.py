@@ -21,7 +21,7 @@ from headrace.model.results import Counts
 from headrace.model.validate import bounded_repr, check_int
 from headrace.pipeline.flows.fleet.app_bundle import pack
 from headrace.pipeline.flows.fleet.control import total_counts
-from headrace.pipeline.flows.fleet.executor import Until, WorkerSpec, name_prefix
+from headrace.pipeline.flows.fleet.executor import FleetSpec, Until, name_prefix
 from headrace.pipeline.flows.fleet.report import (
     FleetProgress,
     FleetReport,
@@ -91,7 +91,7 @@ def executor_url(url: str | None) -> str:
 class _Plan(Struct, frozen=True):
     """The arguments of a fleet, checked."""
 
-    spec: WorkerSpec
+    spec: FleetSpec
     settings: WorkerSettings
     queues: list[Queue]
     workers: int
@@ -124,7 +124,7 @@ def _plan(
         fleet = secrets.token_hex(4)
         settings = settings_of(WorkerConfig(**fields), loaded.handlers.queues, loaded.handlers.fail_queues, fleet)
     tenant = fields.get("tenant") or loaded.maker.tenant
-    spec = WorkerSpec(fleet, store_url, bundle, dict(fields), until, tenant, this_host())
+    spec = FleetSpec(fleet, store_url, bundle, dict(fields), until, tenant, this_host())
     return _Plan(spec, settings, list(settings.queues), _worker_count(spark, workers))
 
 

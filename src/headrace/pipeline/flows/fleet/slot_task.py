@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
 from headrace.model.errors import BadConfig, Refused
-from headrace.pipeline.flows.fleet.executor import WorkerSpec
+from headrace.pipeline.flows.fleet.executor import FleetSpec
 from headrace.pipeline.spark_errors import headrace_error
 
 JOB_GROUP = "spark.jobGroup.id"
@@ -29,7 +29,7 @@ class SlotTask:
     Each slot has its own Spark job: where Spark does not retry tasks, as on local[N], a crash stops no other worker.
     """
 
-    def __init__(self, spark: SparkSession, spec: WorkerSpec, slot: int, on_exit: threading.Event) -> None:
+    def __init__(self, spark: SparkSession, spec: FleetSpec, slot: int, on_exit: threading.Event) -> None:
         self._spark = spark
         self._spec = spec
         self._on_exit = on_exit
@@ -102,7 +102,7 @@ def label_jobs(spark: SparkSession, fleet: str, slot: int) -> None:
     context.setJobDescription(f"headrace: fleet {fleet}, slot {slot}")
 
 
-def task_function(spec: WorkerSpec, start: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def task_function(spec: FleetSpec, start: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that the task of a slot runs; the slot's number arrives as a row."""
 
     def run_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.policy import backoff
 from headrace.model.results import Counts
 from headrace.pipeline.flows.fleet.control import clear_stop_request, request_stop, total_counts
-from headrace.pipeline.flows.fleet.executor import WorkerSpec
+from headrace.pipeline.flows.fleet.executor import FleetSpec
 from headrace.pipeline.flows.fleet.report import FleetProgress, SettlementCounter
 from headrace.pipeline.flows.fleet.slot_task import SlotTask, fleet_tag
 from headrace.pipeline.spark_errors import headrace_error
@@ -41,7 +41,7 @@ class Supervisor:
     def __init__(
         self,
         spark: SparkSession,
-        spec: WorkerSpec,
+        spec: FleetSpec,
         workers: int,
         portal: StorePortal,
         settlements: SettlementCounter,

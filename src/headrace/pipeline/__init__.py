@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from headrace.pipeline.flows.fleet.report import FleetProgress as FleetProgress
     from headrace.pipeline.flows.fleet.report import FleetReport as FleetReport
     from headrace.pipeline.flows.fleet.run import run_fleet as run_fleet
-    from headrace.pipeline.flows.ingest.counts import Ingested as Ingested
-    from headrace.pipeline.flows.ingest.follow import follow_rows as follow_rows
-    from headrace.pipeline.flows.ingest.follow import read_followed as read_followed
     from headrace.pipeline.flows.ingest.mapping import Mapping as Mapping
-    from headrace.pipeline.flows.ingest.reading import read_source as read_source
-    from headrace.pipeline.flows.ingest.refused import read_refused as read_refused
+    from headrace.pipeline.flows.ingest.read import read_source as read_source
+    from headrace.pipeline.flows.ingest.report import IngestReport as IngestReport
+    from headrace.pipeline.flows.ingest.report import read_refused as read_refused
+    from headrace.pipeline.flows.ingest.run import follow_rows as follow_rows
     from headrace.pipeline.flows.ingest.run import ingest_rows as ingest_rows
+    from headrace.pipeline.flows.ingest.run import read_ingest_report as read_ingest_report
     from headrace.pipeline.flows.map.results import MapReport as MapReport
     from headrace.pipeline.flows.map.run import map_rows as map_rows
     from headrace.pipeline.flows.replay import ReplayReport as ReplayReport

@@ -1,4 +1,4 @@
-"""Promises of an ingest: every row of a frame is one job, however often it is run, or is kept with what is wrong."""
+"""Promises of an ingest: every row of a frame becomes one job in any number of runs, or is kept with a reason."""
 
 import json
 from collections.abc import Callable
@@ -21,16 +21,14 @@ COLUMNS = {"payload": "struct(id, email)", "key": "id"}
 
 
 def people(spark: SparkSession, count: int) -> DataFrame:
-    """Rows of sign-ups, the eighth of which has a score that JSON cannot write."""
+    """Rows of sign-ups, the eighth of which has a score without a JSON form."""
     return spark.range(0, count, 1, 2).selectExpr(
         "id", "concat('p', id, '@example.org') AS email", "if(id = 7, double('NaN'), id / 2) AS score"
     )
 
 
-def test_rows_that_were_ingested_and_drained_make_no_job_when_they_are_ingested_again(
-    spark: SparkSession, url: str
-) -> None:
-    """Whole rows are known by all they say; another mapping of the rest, or another order, changes nothing."""
+def test_rows_whose_jobs_have_finished_make_no_job_when_they_are_ingested_again(spark: SparkSession, url: str) -> None:
+    """A whole row is identified by its values; another order, or another mapping of the rest, changes nothing."""
     rows, whole = people(spark, 300), people(spark, 300).where("id <> 7")
     to: dict[str, Any] = {"name": "sign-ups", "queue": "sign-ups", "kind": "welcome"}
 
@@ -47,7 +45,7 @@ def test_rows_that_were_ingested_and_drained_make_no_job_when_they_are_ingested_
     assert events(url, SIGN_UPS)["enqueued"] == 599
 
 
-def test_a_mapping_says_every_column_of_a_job_and_what_loses_nothing_is_cast(spark: SparkSession, url: str) -> None:
+def test_a_mapping_fills_every_column_of_a_job_and_casts_what_loses_nothing(spark: SparkSession, url: str) -> None:
     rows = spark.sql(
         "SELECT 7L AS n, '2040-01-02T03:04:05Z' AS at, DATE'2041-01-01' AS day, 3.0D AS rank, '60000' AS wait, 'b' AS q"
     )
@@ -68,16 +66,16 @@ def test_a_mapping_says_every_column_of_a_job_and_what_loses_nothing_is_cast(spa
         }
     )
 
-    ingested = ingest_rows(rows, url, mapping, name="every")
+    report = ingest_rows(rows, url, mapping, name="every")
 
     [job] = waiting(url, Queue("b", "acme"))
-    assert shown(ingested) == {"created": 1}
+    assert shown(report) == {"created": 1}
     assert (job.id, job.kind, job.payload, job.tag) == ("7", "welcome", b'{"day":"2041-01-01","n":7}', "7")
     assert (job.run_at_ms, job.policy.expires_at_ms) == (2_209_086_245_000, 2_240_611_200_000)
     assert (job.policy.priority, job.policy.timeout_ms, job.headers) == (3, 60_000, {"from": "b"})
 
 
-def test_refused_rows_are_kept_with_what_is_wrong_and_the_others_are_jobs(
+def test_refused_rows_are_kept_with_the_reason_and_the_others_are_jobs(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:
     """Refused by us, by the mapping and by the store; a second run keeps its own."""
@@ -113,7 +111,7 @@ def test_refused_rows_are_kept_with_what_is_wrong_and_the_others_are_jobs(
     assert (read_refused(spark, tmp_path / "nowhere").count(), [*folder.glob("_tasks/*")]) == (0, [])
 
 
-def test_a_key_of_several_columns_tells_microseconds_apart_and_is_none_when_all_are_null(
+def test_a_compound_key_distinguishes_microseconds_and_is_missing_when_all_parts_are_null(
     spark: SparkSession, url: str
 ) -> None:
     rows = spark.sql(
@@ -158,17 +156,17 @@ def test_a_mapping_that_does_not_fit_is_one_sentence_and_nothing_is_written(
 
 
 UNFIT: dict[str, tuple[Callable[[DataFrame, str], object], str]] = {
-    "kind": (lambda frame, url: ingest_rows(frame, url, name="x"), "nothing says the kind of the jobs; give a kind"),
+    "kind": (lambda frame, url: ingest_rows(frame, url, name="x"), "the jobs have no kind; give one"),
     "name": (lambda frame, url: ingest_rows(frame, url, name="a/b", kind="k"), "the name of an ingest is 'a/b'"),
     "queue": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", queue="a b"), "queue name 'a b'"),
     "keep": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", keep="soon"), "keep .*'soon'"),
-    "no time": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", keep=0), "keep is 0; rows must be"),
+    "no time": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", keep=0), "keep is 0; give how long"),
     "folder": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", refused="s3://b"), "is a URL; mount it"),
 }
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_what_makes_no_sense_is_one_sentence_and_nothing_is_written(spark: SparkSession, url: str, name: str) -> None:
+def test_wrong_arguments_are_one_sentence_and_nothing_is_written(spark: SparkSession, url: str, name: str) -> None:
     call, sentence = UNFIT[name]
 
     with pytest.raises(HeadraceError, match=sentence):
@@ -177,7 +175,7 @@ def test_what_makes_no_sense_is_one_sentence_and_nothing_is_written(spark: Spark
     assert is_untouched(url)
 
 
-def test_a_dry_run_counts_what_would_be_and_writes_nothing(spark: SparkSession, url: str, tmp_path: Path) -> None:
+def test_a_dry_run_counts_the_jobs_and_writes_nothing(spark: SparkSession, url: str, tmp_path: Path) -> None:
     to: dict[str, Any] = {
         "name": "people",
         "queue": "sign-ups",
@@ -192,7 +190,7 @@ def test_a_dry_run_counts_what_would_be_and_writes_nothing(spark: SparkSession, 
     written = ingest_rows(people(spark, 20), url, mapping, **to)
     after = ingest_rows(rows, url, mapping, dry_run=True, **to)
 
-    assert (shown(before), before.known, untouched) == (
+    assert (shown(before), before.existing, untouched) == (
         {"jobs": 49, "folded": 4, "refused": {"bad_payload": 1}},
         0,
         True,
@@ -200,14 +198,12 @@ def test_a_dry_run_counts_what_would_be_and_writes_nothing(spark: SparkSession, 
     assert "holds a number that JSON cannot write" in before.examples["bad_payload"]
     sample = {"queue": "sign-ups", "tenant": "default", "kind": "welcome", "key": "ingest/people/0"}
     assert json.loads(before.samples[0]) == sample | {"payload": {"id": 0, "score": 0.0}}
-    assert (shown(after), after.known) == (shown(before), 19)
+    assert (shown(after), after.existing) == (shown(before), 19)
     assert "would be refused (bad_payload 1)" in before.sentence()
     assert [*(tmp_path / "refused").glob("run=*")] == [Path(written.refused_folder or "")]
 
 
-def test_a_dry_run_tells_rows_that_say_something_else_under_one_key_from_rows_that_are_folded(
-    spark: SparkSession, url: str
-) -> None:
+def test_a_dry_run_distinguishes_conflicting_rows_of_one_key_from_folded_rows(spark: SparkSession, url: str) -> None:
     rows = spark.sql("SELECT * FROM VALUES (1, 'a'), (1, 'a'), (1, 'b'), (2, 'a') AS rows(id, email)").coalesce(1)
     to: dict[str, Any] = {"name": "people", "queue": "sign-ups", "kind": "welcome"}
 

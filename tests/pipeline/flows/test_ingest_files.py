@@ -1,4 +1,4 @@
-"""Promises of files that are ingested: by the library as a stream, and by `headrace pipeline ingest`."""
+"""Promises of an ingest of files: as a stream by the library, and by `headrace pipeline ingest`."""
 
 import json
 import re
@@ -13,7 +13,14 @@ from pyspark.sql import SparkSession
 from headrace.cli.main import main
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
-from headrace.pipeline import Ingested, follow_rows, ingest_rows, read_followed, read_refused, read_source
+from headrace.pipeline import (
+    IngestReport,
+    follow_rows,
+    ingest_rows,
+    read_ingest_report,
+    read_refused,
+    read_source,
+)
 from headrace.pipeline.flows.ingest.source import Source, find_source
 from headrace.stores.catalog import all_tenants
 from tests.pipeline.flows.ingest_runs import is_untouched, quiet, shown, url
@@ -37,15 +44,15 @@ def put(folder: Path, name: str, numbers: range, odd: str = "") -> None:
 def test_a_stream_of_files_makes_a_job_of_each_row_once_over_restarts(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:
-    """A row that comes again in another file is known, and one that cannot be read is kept."""
+    """A row that is repeated in another file makes no job, and one that cannot be read is kept."""
     people, folder = tmp_path / "people", tmp_path / "flow"
     put(people, "1.csv", range(40), "41,a,b,c")
 
-    def run() -> Ingested:
+    def run() -> IngestReport:
         frame = read_source(spark, str(people), follow=True, corrupt=True)
         query = follow_rows(frame, url, {"key": "id"}, folder, name="people", queue="mail", kind="k", once=True)
         assert query.awaitTermination(SECONDS_MAX)
-        return read_followed(spark, url, query, name="people")
+        return read_ingest_report(spark, url, query, name="people")
 
     first, drained, idle = run(), drain(url, MAIL), run()
     put(people, "2.csv", range(30, 50))
@@ -96,12 +103,12 @@ def test_a_row_that_cannot_be_read_is_refused_and_kept_whole_whatever_the_condit
     assert len(done.examples["bad_source"]) == 300
 
 
-def test_a_query_is_a_query_and_a_command_is_refused_and_not_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_sql_other_than_a_query_is_refused_and_not_run(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path, "p.csv", range(3))
     spark.range(1).createOrReplaceTempView("precious")
 
     rows = read_source(spark, str(tmp_path / "p.csv"), sql="with s as (select * from source) select id from s -- all;")
-    with pytest.raises(BadConfig, match=r"^--sql 'DROP VIEW precious' is no query; write a select, which calls the"):
+    with pytest.raises(BadConfig, match=r"^--sql 'DROP VIEW precious' is not a query; write a select, which calls the"):
         read_source(spark, str(tmp_path / "p.csv"), sql="DROP VIEW precious")
     with pytest.raises(BadConfig, match=r"^--sql 'with s as \(select 1\) insert .*' is no SQL that Spark understands"):
         read_source(spark, str(tmp_path / "p.csv"), sql="with s as (select 1) insert into precious select * from s")
@@ -117,30 +124,30 @@ def run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADRACE_URL", url)
 
-    def ran(*words: str, code: int = 0) -> tuple[str, str]:
-        ended, told = main(["pipeline", "ingest", *words]), capfd.readouterr()
-        assert ended == code, told
-        return told.out, told.err
+    def run(*words: str, code: int = 0) -> tuple[str, str]:
+        exit_code, printed = main(["pipeline", "ingest", *words]), capfd.readouterr()
+        assert exit_code == code, printed
+        return printed.out, printed.err
 
-    return ran
-
-
-def document(told: tuple[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(told[0])
-    return found
+    return run
 
 
-def test_the_command_ingests_files_says_what_became_of_them_and_keeps_what_it_refused(
+def document(printed: tuple[str, str]) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(printed[0])
+    return parsed
+
+
+def test_the_command_ingests_files_reports_the_counts_and_keeps_refused_rows(
     run: Run, url: str, tmp_path: Path
 ) -> None:
-    """T36: a dry run, the run, the same again, and files that come later; programs are told what people read."""
+    """T36: a dry run, the run, the same again, and later files; with --json programs get the same counts."""
     put(tmp_path / "people", "1.csv", range(20), "21,a,b,c")
     words = ("people", "--name", "people", "--kind", "welcome", "-q", "mail", "--map", "key=id", "--where", "id <> 3")
     follow = (*words, "--follow", "--once", "--json")
 
     dry = document(run(*words, "--dry-run", "--json", code=1))
     untouched = is_untouched(url)
-    told, hints = run(*words, code=1)
+    text, hints = run(*words, code=1)
     drained = drain(url, MAIL)
     again = document(run(*words, "--json", "--no-check", "--where", "id <> 3", code=1))
     put(tmp_path / "people", "2.csv", range(15, 30))
@@ -148,12 +155,15 @@ def test_the_command_ingests_files_says_what_became_of_them_and_keeps_what_it_re
 
     assert (dry["dry"], dry["jobs"], dry["refused"], untouched) == (True, 19, {"bad_source": 1}, True)
     assert drained == 19
-    lines = [re.split(r"\s{2,}", line.rstrip()) for line in told.splitlines()]
+    lines = [re.split(r"\s{2,}", line.rstrip()) for line in text.splitlines()]
     assert ["created", "19", "new jobs"] in lines
     assert ["refused: bad_source", "1", "the row cannot be read, its text is 21,a,b,c"] in lines
-    assert "20 rows of people under the name 'people'" in told
-    assert re.search(r"refused rows are kept in headrace-data/refused/people/run=run-\w+/\*\.parquet", told)
-    assert "next: mend these rows and ingest them again under the same name, the others are known\n" in hints
+    assert "20 rows of people under the name 'people'" in text
+    assert re.search(r"refused rows are kept in headrace-data/refused/people/run=run-\w+/\*\.parquet", text)
+    assert (
+        "next: correct these rows and ingest them again under the same name; the others are not written twice\n"
+        in hints
+    )
     assert (again["created"], again["duplicate"]) == (0, 19)
     assert (followed["created"], followed["duplicate"], followed["rows"]) == (10, 24, 35)
     [job] = [job for job in waiting(url, MAIL) if b"p29@" in job.payload]
@@ -165,7 +175,7 @@ def test_the_command_ingests_files_says_what_became_of_them_and_keeps_what_it_re
 WRONG = {
     "no file": (("nowhere.csv",), "there is no file or folder 'nowhere.csv'; check the path, or give a table that"),
     "no table": (("nowhere",), "there is no file, folder or table 'nowhere'; give a path"),
-    "no format": (("headrace.db",), "nobody can tell the format of 'headrace.db' by its name; give --format, such as"),
+    "no format": (("headrace.db",), "the name 'headrace.db' does not show its format; give --format, such as"),
     "no kind": (("p.csv", "--kind", ""), "option kind is ''; give 1 to"),
     "no column": (("p.csv", "--map", "pay=id"), "a job has no column 'pay' to map to; it has kind, payload"),
     "no pair": (("p.csv", "--map", "id"), "--map wants NAME=VALUE; found 'id'"),
@@ -174,41 +184,43 @@ WRONG = {
     "bad where": (("p.csv", "--where", "id >"), "--where 'id >' is no SQL that Spark understands"),
     "bad value": (("p.csv", "--where", "id > email"), "--where 'id > email' fails on a row: 'p"),
     "bad query": (("p.csv", "--sql", "select nope from source"), "--sql 'select nope from source' names 'nope'"),
-    "bad schema": (("p.csv", "--schema", "id what"), "--schema 'id what' is none: "),
+    "bad schema": (("p.csv", "--schema", "id what"), "--schema 'id what' is not a schema: "),
     "bad map": (("p.csv", "--map", "key=nope"), "--map key 'nope' names 'nope', which is not there; columns are id"),
     "bad format": (("p.csv", "--format", "parquet"), "p.csv' cannot be read: "),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_the_command_cannot_do_is_one_sentence_and_nothing_is_written(
+def test_wrong_options_of_the_command_are_one_sentence_and_nothing_is_written(
     run: Run, url: str, tmp_path: Path, name: str
 ) -> None:
     words, sentence = WRONG[name]
     put(tmp_path, "p.csv", range(3))
 
-    told = run(words[0], "--name", "x", *(() if "--kind" in words else ("--kind", "k")), *words[1:], code=2)
+    out, err = run(words[0], "--name", "x", *(() if "--kind" in words else ("--kind", "k")), *words[1:], code=2)
 
-    assert told[0] == ""
-    assert sentence in told[1]
-    assert_one_sentence(told[1])
+    assert out == ""
+    assert sentence in err
+    assert_one_sentence(err)
     assert is_untouched(url)
 
 
-def test_a_value_that_sql_cannot_take_ends_a_stream_with_one_sentence_and_no_job(
+def test_sql_that_fails_on_a_value_ends_a_stream_with_one_sentence_and_no_job(
     run: Run, url: str, tmp_path: Path
 ) -> None:
     put(tmp_path / "people", "1.csv", range(3))
 
-    told = run("people", "--name", "x", "--kind", "k", "--map", "key=cast(email AS int)", "--follow", "--once", code=2)
+    _, err = run(
+        "people", "--name", "x", "--kind", "k", "--map", "key=cast(email AS int)", "--follow", "--once", code=2
+    )
 
     sentence = """the rows cannot be made into jobs: The value 'p0@example.org' of the type "STRING" cannot be cast"""
-    assert sentence in told[1]
+    assert sentence in err
     assert ask(url, all_tenants) == []
 
 
 def assert_one_sentence(err: str) -> None:
-    """One line is ours, and nothing a traceback; a worker of an earlier test that ends late may say something else."""
+    """One line of ours and no traceback; a worker of an earlier test that ends late may print something else."""
     assert err.count("headrace: ") == 1
     assert "Traceback" not in err
 
@@ -223,7 +235,7 @@ def test_a_format_without_a_path_is_read_by_its_options(run: Run, url: str, tmp_
     _, nowhere = run("orders", "--format", "jdbc", "--name", "y", "--kind", "k", code=2)
 
     assert (done["created"], done["rows"]) == (3, 3)
-    assert "the source is -, which stands for no path; give a --format without one, such as jdbc" in unnamed
+    assert "the source is -, which has no path; give a --format without one, such as jdbc" in unnamed
     assert "there is no file or folder 'orders'; " in nowhere
     assert "if jdbc has no path, give - and its options (--option)" in nowhere
 
@@ -231,7 +243,7 @@ def test_a_format_without_a_path_is_read_by_its_options(run: Run, url: str, tmp_
 CSV = {"header": "true", "inferSchema": "true"}
 
 
-def test_what_a_source_is_is_told_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_format_of_a_source_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.csv", "b.tsv.gz", "d/x=1/part-1.snappy.parquet", "d/_SUCCESS.txt", "t/_delta_log/0.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
-    from headrace.pipeline.flows.ingest.counts import Ingested
+    from headrace.pipeline.flows.ingest.report import IngestReport
     from headrace.pipeline.flows.ingest.source import Source
 
 
@@ -203,9 +203,9 @@ def _check(asked: IngestRequest, *, dry_run: bool) -> None:
     """Refuse what makes no sense, and a store that is not there, before Spark is started."""
     with needing_spark():
         from headrace.pipeline.flows.ingest.mapping import Mapping
-        from headrace.pipeline.flows.ingest.planned import Target
+        from headrace.pipeline.flows.ingest.run import IngestTarget
 
-    target = Target(
+    target = IngestTarget(
         name=asked.name, queue=asked.queue, kind=asked.kind, tenant=asked.tenant, shards=asked.shards, keep=asked.keep
     )
     target.check(Mapping(asked.columns).columns)
@@ -215,7 +215,7 @@ def _check(asked: IngestRequest, *, dry_run: bool) -> None:
 def _batch(output: Output, asked: IngestRequest, dry_run: bool, check: bool) -> int:
     line = ProgressLine(output)
     with sparked(asked.engine, line, asked.few) as spark:
-        from headrace.pipeline.flows.ingest.reading import read_source
+        from headrace.pipeline.flows.ingest.read import read_source
         from headrace.pipeline.flows.ingest.run import ingest_rows
 
         line.stage(f"reading {asked.said}")
@@ -234,7 +234,7 @@ def _batch(output: Output, asked: IngestRequest, dry_run: bool, check: bool) -> 
             dry_run=dry_run,
             check=check,
             what=WHAT,
-            made_by={name: text for name, text in (("--where", asked.where), ("--sql", asked.sql)) if text},
+            texts={name: text for name, text in (("--where", asked.where), ("--sql", asked.sql)) if text},
             on_stage=line.stage,
         )
     _tell(output, asked, done)
@@ -244,9 +244,8 @@ def _batch(output: Output, asked: IngestRequest, dry_run: bool, check: bool) -> 
 def _follow(output: Output, asked: IngestRequest, every_ms: int, *, once: bool) -> int:
     line, followed = ProgressLine(output), Followed()
     with sparked(asked.engine, line, None) as spark:
-        from headrace.pipeline.flows.ingest.follow import follow_rows, read_followed
-        from headrace.pipeline.flows.ingest.reading import read_source
-        from headrace.pipeline.flows.ingest.telling import in_words
+        from headrace.pipeline.flows.ingest.read import one_line_errors, read_source
+        from headrace.pipeline.flows.ingest.run import follow_rows, read_ingest_report
 
         line.stage(f"ingesting {asked.said}")
         frame = read_source(
@@ -268,16 +267,16 @@ def _follow(output: Output, asked: IngestRequest, every_ms: int, *, once: bool) 
             every_ms=every_ms,
             what=WHAT,
         )
-        with in_words("the rows cannot be made into jobs"):
+        with one_line_errors("the rows cannot be made into jobs"):
             followed.run(query, line, tell=lambda far: line.tell(counted(far.events, "row")))
-        done = read_followed(spark, asked.url, query, name=asked.name, tenant=asked.tenant)
+        done = read_ingest_report(spark, asked.url, query, name=asked.name, tenant=asked.tenant)
     _tell(output, asked, done)
     if followed.interrupted:
         return INTERRUPTED
     return NO if done.refused else OK
 
 
-def _tell(output: Output, asked: IngestRequest, done: "Ingested") -> None:
+def _tell(output: Output, asked: IngestRequest, done: "IngestReport") -> None:
     output.document(done)
     rows: list[tuple[str, int, str]] = [
         (name, count, WORDS[name]) for name, count in done.counts().items() if count or name in ("created", "jobs")
@@ -288,7 +287,7 @@ def _tell(output: Output, asked: IngestRequest, done: "Ingested") -> None:
         output.say(f"  {one_line(sample)}")
     if done.dry:
         output.say(
-            f"{counted(done.rows, 'row')}, and nothing was written; {done.known:,} of the jobs are in the store now"
+            f"{counted(done.rows, 'row')}, and nothing was written; {done.existing:,} of the jobs exist in the store"
         )
         output.hint("next: the same without --dry-run")
         return
@@ -296,7 +295,9 @@ def _tell(output: Output, asked: IngestRequest, done: "Ingested") -> None:
     if done.refused_folder is not None:
         folder = Path(done.refused_folder)
         output.say(f"  refused rows are kept in {short(folder)}/{'*.parquet' if done.run else 'run=*/*.parquet'}")
-        output.hint("next: mend these rows and ingest them again under the same name, the others are known")
+        output.hint(
+            "next: correct these rows and ingest them again under the same name; the others are not written twice"
+        )
     else:
         output.hint("next: headrace worker, or headrace queues list")
 

@@ -134,7 +134,7 @@ def map(  # noqa: A001 - the command's name
     }
     line = ProgressLine(output)
     with sparked(engine(master, conf), line, None) as spark:
-        from headrace.pipeline.flows.ingest.reading import read_source
+        from headrace.pipeline.flows.ingest.read import read_source
         from headrace.pipeline.flows.map.results import count_errors
         from headrace.pipeline.flows.map.run import map_rows
         from headrace.pipeline.tables.summary import top

@@ -1,6 +1,8 @@
-"""Reads a source that a person names: files in a format that Spark knows, or a table, through SQL if need be."""
+"""Reads a source into a frame: files in a format of Spark, or a table, filtered by SQL."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
@@ -12,16 +14,19 @@ from pyspark.sql.types import StringType, StructField, StructType
 from headrace.model.errors import BadConfig
 from headrace.model.validate import cut
 from headrace.pipeline.flows.ingest.source import Source, find_source
-from headrace.pipeline.flows.ingest.telling import first_words, in_words
-from headrace.pipeline.sql import filtered, one_sentence
+from headrace.pipeline.spark_errors import headrace_error
+from headrace.pipeline.sql import filtered, one_sentence, unlogged
 
 VIEW = "source"
-"""What SQL calls the rows of the source."""
+"""The name of the rows in SQL."""
 CORRUPT = "_corrupt_record"
-"""The column into which Spark puts the text of a row that it could not read, if there is one."""
+"""Spark's column for the text of a row that it cannot parse."""
 COMMANDS = ("insert", "create", "drop", "alter", "merge", "update", "delete", "truncate", "set", "use", "cache", "load")
-"""How SQL begins that is understood and yet no query."""
+"""First words of SQL that is valid but no query."""
 _PARSED = ("csv", "json")
+_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
+"""The error condition that begins a message of Spark; a stream's own is followed by that of its batch."""
+_REASON_CHARS_MAX = 300
 
 
 def read_source(
@@ -36,41 +41,61 @@ def read_source(
     follow: bool = False,
     corrupt: bool = False,
 ) -> DataFrame:
-    """The rows of a source as a frame, and with `follow` as a stream; raises `BadConfig` with a sentence to act on.
+    """The rows of a source as a frame, with `follow` as a stream; raises `BadConfig` with one sentence.
 
-    `source` is a path, a pattern of paths or a table of Spark's catalog, in a `format` that is guessed from its name;
-    or `-` for a `format` that is read by its `options` alone, such as jdbc or kafka. The first line of CSV names its
-    columns, whose types are inferred unless `schema` (`id bigint, name string`) says them. `sql` is a query of the
-    rows, which it calls `source`; `where` a condition.
+    `source` is a path, a pattern of paths or a table of Spark's catalog, and its `format` is guessed from the name; or
+    `-` for a `format` that is read by its `options` alone, such as jdbc or kafka. The first line of CSV names its
+    columns, and their types are inferred unless `schema` (`id bigint, name string`) gives them. `sql` is a query over
+    the rows as `source`; `where` is a condition.
 
-    A row of CSV or JSON that cannot be read fails who reads it, unless option `mode` says otherwise. With `corrupt` it
-    is there instead, its text in column `_corrupt_record`, whatever `where` says; a query that leaves that column out
-    has it as above.
+    A row of CSV or JSON that cannot be parsed fails the read, unless option `mode` says otherwise. With `corrupt` the
+    row is kept with its text in column `_corrupt_record`, whatever `where` says; a query that leaves the column out
+    fails on such a row.
     """
     found = find_source(source, format, options, local=is_local(spark)) if isinstance(source, str) else source
     frame = _read(spark, found, schema, follow, corrupt)
     if sql is not None:
-        queried = _queried(spark, frame, sql)
+        queried = _query(spark, frame, sql)
         if CORRUPT in frame.columns and CORRUPT not in queried.columns and corrupt:
-            queried = _queried(spark, _read(spark, found, schema, follow, False), sql)
+            queried = _query(spark, _read(spark, found, schema, follow, False), sql)
         frame = queried
     if where is None:
         return frame
-    kept = filtered(frame, where, "--where")
+    matching = filtered(frame, where, "--where")
     if not corrupt or CORRUPT not in frame.columns:
-        return kept
-    # A row that cannot be read is nulls, of which no condition is true: it would be gone, and nobody told.
+        return matching
+    # A corrupt row is all nulls, for which no condition is true: it would be dropped in silence.
     return frame.where(F.col(CORRUPT).isNotNull() | F.expr(where))
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Whether Spark runs on this machine alone, and so finds paths where we do."""
+    """Whether Spark runs on this machine alone, with the same paths."""
     return (spark.conf.get("spark.master", "") or "").partition("[")[0] == "local"
+
+
+@contextmanager
+def one_line_errors(what: str) -> Iterator[None]:
+    """Within this block, an error of Spark becomes one sentence that begins with `what`, and is logged nowhere."""
+    with unlogged():
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            raise headrace_error(error) or BadConfig(f"{what}: {first_sentence(error)}") from None
+
+
+def first_sentence(error: Exception) -> str:
+    """The first sentence of an error of Spark, without the query plan; that of the task where a task failed."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    causes = [line for line in lines if line.startswith("Caused by: ") and "] " in line]
+    others = [line for line in lines if line and "An error occurred while calling" not in line]
+    reason = (causes[-1:] or others[:1] or ["nothing more is known"])[0]
+    sentence = _CONDITION.split(reason.split(" SQLSTATE:")[0])[-1]
+    return cut(sentence.rstrip(". "), _REASON_CHARS_MAX)
 
 
 def _read(spark: SparkSession, source: Source, schema: str | None, follow: bool, corrupt: bool) -> DataFrame:
     columns = None if schema is None else _columns(schema)
-    with in_words(f"the source {cut(source.name, 100)!r} cannot be read"):
+    with one_line_errors(f"the source {cut(source.name, 100)!r} cannot be read"):
         return (
             _table(spark, source, follow) if source.format is None else _files(spark, source, columns, follow, corrupt)
         )
@@ -78,13 +103,13 @@ def _read(spark: SparkSession, source: Source, schema: str | None, follow: bool,
 
 def _columns(schema: str) -> StructType:
     try:
-        found = StructType.fromDDL(schema)
+        columns = StructType.fromDDL(schema)
     except PySparkException as error:
         raise BadConfig(
-            f"--schema {cut(schema)!r} is none: {first_words(error)}; write it as in: id bigint, name string"
+            f"--schema {cut(schema)!r} is not a schema: {first_sentence(error)}; write it as in: id bigint, name string"
         ) from None
-    assert isinstance(found, StructType)
-    return found
+    assert isinstance(columns, StructType)
+    return columns
 
 
 def _table(spark: SparkSession, source: Source, follow: bool) -> DataFrame:
@@ -105,7 +130,7 @@ def _files(spark: SparkSession, source: Source, schema: StructType | None, follo
         options = options | {"mode": "PERMISSIVE" if corrupt else "FAILFAST"}
     reader = spark.read.format(source.format).options(**options)
     if schema is None and source.path is not None and (follow or (corrupt and is_parsed)):
-        schema = reader.load(source.path).schema  # a stream of files must know its columns before the first one
+        schema = reader.load(source.path).schema  # a stream of files needs its columns before the first file
     if schema is not None and corrupt and is_parsed and CORRUPT not in schema.fieldNames():
         schema = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     if follow:
@@ -115,7 +140,7 @@ def _files(spark: SparkSession, source: Source, schema: StructType | None, follo
 
 
 def _delta(spark: SparkSession, source: Source) -> DataFrame | None:
-    """A Delta table that lies here, through the list of its files; None when Spark itself knows the format."""
+    """A local Delta table through the list of its files; None when Spark itself has the format."""
     try:
         spark.read.format("delta").load(source.name)
     except (PySparkException, Py4JJavaError) as error:
@@ -134,21 +159,19 @@ def _delta(spark: SparkSession, source: Source) -> DataFrame | None:
     return reader.parquet(*files) if files else None
 
 
-def _queried(spark: SparkSession, frame: DataFrame, sql: str) -> DataFrame:
+def _query(spark: SparkSession, frame: DataFrame, sql: str) -> DataFrame:
     if spark.catalog.tableExists(VIEW) and spark.catalog.getTable(VIEW).isTemporary:
-        raise BadConfig(
-            f"there is a temporary view {VIEW!r} in this session, which is what --sql calls the rows; drop it"
-        )
+        raise BadConfig(f"this session has a temporary view {VIEW!r}, which is what --sql calls the rows; drop it")
     frame.createTempView(VIEW)
     try:
         with one_sentence(frame, "--sql", sql):
-            # In brackets, since a command such as INSERT would be run here and now, also in a dry run.
-            found = spark.sql(f"SELECT * FROM (\n{sql.strip().rstrip(';')}\n)")  # noqa: S608  (a person's own SQL)
-            _ = found.schema  # analysed now, while the view is there
-            return found
+            # In brackets: Spark would run a command such as INSERT at once, even in a dry run.
+            rows = spark.sql(f"SELECT * FROM (\n{sql.strip().rstrip(';')}\n)")  # noqa: S608  (the user's own SQL)
+            _ = rows.schema  # analysed while the view exists
+            return rows
     except BadConfig:
         if sql.strip().lower().startswith(COMMANDS):
-            raise BadConfig(f"--sql {cut(sql)!r} is no query; write a select, which calls the rows source") from None
+            raise BadConfig(f"--sql {cut(sql)!r} is not a query; write a select, which calls the rows source") from None
         raise
     finally:
         spark.catalog.dropTempView(VIEW)

@@ -20,7 +20,7 @@ from headrace.cli.demo.render import bars, close, show
 from headrace.cli.demo.scenario import Killed, Played, kill_a_worker
 from headrace.cli.main import main
 from headrace.model.errors import HeadraceError
-from headrace.pipeline.audit.findings import Audit, Finding
+from headrace.pipeline.audit.findings import AuditReport, Finding
 
 PATIENCE_S = 300
 """Beside other tests on two cores; by itself it takes a minute."""
@@ -57,7 +57,7 @@ def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_p
     assert {(row["outcome"], row["result"] is None) for row in found} == {("done", False), ("dead", True)}
 
 
-def printed(told: DemoReport, audit: Audit) -> str:
+def printed(told: DemoReport, audit: AuditReport) -> str:
     console = Console(file=StringIO(), width=200)
     show(console, PLAYED, told)
     close(console, Path("/data"), told, audit, 61.0)
@@ -76,7 +76,7 @@ def test_what_does_not_add_up_is_shown_with_what_to_do() -> None:
         store="nothing",
         hint="mend",
     )
-    audit = Audit(events=9, jobs=3, shards=1, looks=1, findings=(finding,))
+    audit = AuditReport(events=9, jobs=3, shards=1, rechecked=1, findings=(finding,))
 
     shown = printed(DemoReport(), audit)
 
@@ -92,7 +92,7 @@ def test_seconds_without_events_are_part_of_the_timeline() -> None:
         {**zero, "window_start": start + timedelta(seconds=3), "closed": 8, "done": 8},
     ]
 
-    shown = printed(DemoReport(timeline=rows), Audit(events=0, jobs=0, shards=0, looks=0))
+    shown = printed(DemoReport(timeline=rows), AuditReport(events=0, jobs=0, shards=0, rechecked=0))
 
     assert re.search(r"open +███ +8 *\n", shown)
     assert re.search(r"done +█ +8 /s *\n", shown)
@@ -105,7 +105,7 @@ def test_a_bar_is_as_high_as_its_number_and_never_invisible() -> None:
 
 
 def test_programs_are_given_one_document_with_the_numbers() -> None:
-    audit = Audit(events=9, jobs=3, shards=1, looks=0)
+    audit = AuditReport(events=9, jobs=3, shards=1, rechecked=0)
     told = DemoReport(seconds={"history": 1.5}, events=9, jobs=3, audit=audit, report=Path("/data/report.html"))
 
     found = msgspec.json.decode(document(Path("/data"), "sqlite:////data/headrace.db", PLAYED, told, 61.0))

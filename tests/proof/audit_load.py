@@ -22,7 +22,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.pipeline.audit.findings import Audit
+from headrace.pipeline.audit.findings import AuditReport
 from headrace.pipeline.audit.run import audit
 from headrace.pipeline.spark_session import session
 from headrace.stores.contract.store import Store
@@ -188,7 +188,7 @@ class Crew:
 class Run(Struct, frozen=True):
     """An audit, how long it took, and how many deliveries ended meanwhile."""
 
-    audit: Audit
+    audit: AuditReport
     seconds: float
     settled: int
 
@@ -198,8 +198,8 @@ class Run(Struct, frozen=True):
         found = self.audit
         told = (
             f"audit: {found.jobs:,} jobs, {found.events:,} events in {self.seconds:.1f} s, while {self.settled:,}"
-            f" deliveries ended: {found.looks:,} looked at again, {found.moving:,} still moving, {found.partly:,} in"
-            f" part, {found.more:,} more, findings {len(found.findings)}"
+            f" deliveries ended: {found.rechecked:,} checked again, {found.moving:,} still moving, {found.partial:,} in"
+            f" part, {found.unlisted:,} unlisted, findings {len(found.findings)}"
         )
         return "\n".join([told, *(f"  {finding}" for finding in found.findings[:20])])
 

@@ -41,8 +41,8 @@ class Keys:
             ("due", "counts"),
             ("blocked_job", "without_blocked_job"),
             ("finished_job", "finished_job"),
-            ("no_dead_letter", "no_dead_letter"),
-            ("deathless", "deathless"),
+            ("lost_dead_letter", "lost_dead_letter"),
+            ("stray_dead_letter", "stray_dead_letter"),
             ("impossible", "impossible"),
             ("gap", None),
             ("count", None),
@@ -66,14 +66,14 @@ class Keys:
 
     def _in_finished_jobs_and_dead_letters(self) -> None:
         self.run("HSET", "o", id_of("finished_job"), self.run("HGET", "o", id_of("cancelled")))
-        numbers = {role: self._dead_letter_of(role) for role in ("no_dead_letter", "dead")}
-        self.run("HDEL", "d", numbers["no_dead_letter"])
-        self.run("ZREM", "dn", numbers["no_dead_letter"])
-        self.run("ZREM", "di", f"{id_of('no_dead_letter')}\0{numbers['no_dead_letter']:016}")
+        numbers = {role: self._dead_letter_of(role) for role in ("lost_dead_letter", "dead")}
+        self.run("HDEL", "d", numbers["lost_dead_letter"])
+        self.run("ZREM", "dn", numbers["lost_dead_letter"])
+        self.run("ZREM", "di", f"{id_of('lost_dead_letter')}\0{numbers['lost_dead_letter']:016}")
         dead_letter, old, new = (
             self.run("HGET", "d", numbers["dead"]),
             id_of("dead").encode(),
-            id_of("deathless").encode(),
+            id_of("stray_dead_letter").encode(),
         )
         # The id stands behind its length.
         at = dead_letter.index(old)
@@ -82,7 +82,7 @@ class Keys:
         )
         self.run("HSET", "d", 9_999, dead_letter)
         self.run("ZADD", "dn", 9_999, 9_999)
-        self.run("ZADD", "di", 0, f"{id_of('deathless')}\0{9_999:016}")
+        self.run("ZADD", "di", 0, f"{id_of('stray_dead_letter')}\0{9_999:016}")
 
     def _dead_letter_of(self, role: str) -> int:
         members = self.run("ZRANGE", "di", 0, -1)

@@ -38,7 +38,7 @@ def role_of(id: str | None) -> str | None:
 LATER = ("lost", "bodiless", "twice", "payload", "due", "counts", "template")
 ACTIVE = ("state", "fence", "without_blocked_job", "behind")
 DONE = ("stray", "finished_job", "impossible")
-DEAD = ("no_dead_letter", "dead")
+DEAD = ("lost_dead_letter", "dead")
 
 
 async def story(store: Store) -> None:
@@ -110,8 +110,8 @@ class Rows:
             ("blocked_job", "without_blocked_job"),
             ("damage", "template"),
             ("finished_job", "finished_job"),
-            ("no_dead_letter", "no_dead_letter"),
-            ("deathless", "deathless"),
+            ("lost_dead_letter", "lost_dead_letter"),
+            ("stray_dead_letter", "stray_dead_letter"),
             ("impossible", "impossible"),
             ("gap", None),
             ("count", None),
@@ -152,11 +152,11 @@ class Rows:
 
     def _in_finished_jobs_and_dead_letters(self) -> None:
         self.run("UPDATE finished_job SET state = 'cancelled' WHERE id = ?", id_of("finished_job"))
-        self.run("DELETE FROM dead_letter WHERE id = ?", id_of("no_dead_letter"))
+        self.run("DELETE FROM dead_letter WHERE id = ?", id_of("lost_dead_letter"))
         [(shard_id, until_ms, body)] = self.run(
             "SELECT shard_id, until_ms, body FROM dead_letter WHERE id = ?", id_of("dead")
         )
-        dead, id = unpack_dead_letter(body), id_of("deathless")
+        dead, id = unpack_dead_letter(body), id_of("stray_dead_letter")
         dead_letter = replace(dead, key=DeadLetterKey(0, 9_999), record=replace(dead.record, id=id))
         self.run(
             "INSERT INTO dead_letter (shard_id, number, until_ms, id, body) VALUES (?, 9999, ?, ?, ?)",

@@ -1,4 +1,4 @@
-"""The audit finds what was planted past a store, names it, and says nothing of what is right."""
+"""Promises of the audit: it finds every planted inconsistency, and nothing else."""
 
 from pathlib import Path
 
@@ -15,14 +15,12 @@ from tests.pipeline.served import SERVED, ask, fresh_url
 
 
 async def number_all(store: Store) -> None:
-    """Let PostgreSQL number what was appended."""
+    """Have PostgreSQL number the appended events."""
     await store.journal.all_bounds(MAIL.all_shards())
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_every_inconsistency_that_was_planted_is_found_and_nothing_else(
-    spark: SparkSession, name: str, tmp_path: Path
-) -> None:
+def test_every_planted_inconsistency_is_found_and_nothing_else(spark: SparkSession, name: str, tmp_path: Path) -> None:
     url = fresh_url(name, tmp_path)
     ask(url, story)
     ask(url, number_all)
@@ -34,36 +32,36 @@ def test_every_inconsistency_that_was_planted_is_found_and_nothing_else(
     assert found == {(what, role) for what, role in planted if what != "gap"}
     assert any(each.what == "gap" and "events are missing" in each.journal for each in after.findings)
     assert not after.ok
-    assert after.looks >= 10
+    assert after.rechecked >= 10
     [lost] = [each for each in after.findings if (each.what, each.id) == ("lost", id_of("lost"))]
     assert lost.journal == f"waiting since enqueued at seq {lost.seq}"
-    assert lost.store == "no job that waits or runs"
+    assert lost.store == "no waiting or running job"
     assert all(each.hint for each in after.findings)
 
 
-def test_what_nobody_touched_adds_up_without_a_second_look_also_where_a_journal_was_cut(
+def test_an_untouched_store_has_no_findings_and_no_rechecks_even_with_a_trimmed_journal(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    url, cut, said = fresh_url("sqlite", tmp_path), Queue("cut", "other"), list[str]()
+    url, trimmed, stages = fresh_url("sqlite", tmp_path), Queue("trimmed", "other"), list[str]()
 
-    async def cut_story(store: Store) -> None:
-        await store.jobs.enqueue([Job(queue=cut, id=f"old-{number}", kind="k") for number in range(5)])
-        await store.queues.configure(cut, {"journal_keep_max": 1})
-        await store.journal.trim(Shard(cut, 0))
-        await store.jobs.enqueue([Job(queue=cut, id="new", kind="k")])
+    async def fill_trimmed(store: Store) -> None:
+        await store.jobs.enqueue([Job(queue=trimmed, id=f"old-{number}", kind="k") for number in range(5)])
+        await store.queues.configure(trimmed, {"journal_keep_max": 1})
+        await store.journal.trim(Shard(trimmed, 0))
+        await store.jobs.enqueue([Job(queue=trimmed, id="new", kind="k")])
 
     ask(url, story)
-    ask(url, cut_story)
+    ask(url, fill_trimmed)
 
-    found = audit(spark, url, on_progress=said.append)
+    found = audit(spark, url, on_progress=stages.append)
 
-    assert (found.findings, found.ok, found.looks, found.moving) == ((), True, 0, 0)
-    assert (found.partly, found.shards) == (5, 3)
-    assert said[:2] == ["reading records", "reading the journal"]
+    assert (found.findings, found.ok, found.rechecked, found.moving) == ((), True, 0, 0)
+    assert (found.partial, found.shards) == (5, 3)
+    assert stages[:2] == ["reading records", "reading the journal"]
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
-def test_a_row_that_was_put_into_an_empty_queue_is_named(spark: SparkSession, name: str, tmp_path: Path) -> None:
+def test_a_row_planted_into_an_empty_queue_is_found(spark: SparkSession, name: str, tmp_path: Path) -> None:
     url, empty, full = fresh_url(name, tmp_path), Queue("empty", "acme"), Queue("full", "acme")
 
     async def two_queues(store: Store) -> None:
@@ -82,7 +80,7 @@ def test_a_row_that_was_put_into_an_empty_queue_is_named(spark: SparkSession, na
     assert ("unknown", "empty", "stranger") in {(each.what, each.queue, each.id) for each in found.findings}
 
 
-def test_what_is_damaged_throughout_is_listed_in_part_and_counted(
+def test_damages_beyond_the_limit_are_counted_and_not_listed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, queue = fresh_url("sqlite", tmp_path), Queue("mail", "acme", 3)
@@ -93,4 +91,4 @@ def test_what_is_damaged_throughout_is_listed_in_part_and_counted(
     found = audit(spark, url)
 
     assert [each.what for each in found.findings] == ["count"]
-    assert (found.more, found.ok) == (2, False)
+    assert (found.unlisted, found.ok) == (2, False)

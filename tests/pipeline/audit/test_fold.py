@@ -1,14 +1,14 @@
-"""What the fold of the audit makes of events that were written by hand, and what the sieve lets through."""
+"""Promises of the fold and the comparison of an audit, with events written by hand."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.pipeline.audit.compare import ROW, compared_dead_letters, compared_jobs, seen_jobs
-from headrace.pipeline.audit.flaws import number_flaws, story_flaws
+from headrace.pipeline.audit.compare import ROW, compare_dead_letters, compare_jobs, seen_jobs
 from headrace.pipeline.audit.fold import EVENT, cut_at, fold, fold_dead_letters, uncut
-from headrace.pipeline.audit.job_history import Story
+from headrace.pipeline.audit.job_history import JobHistory
+from headrace.pipeline.audit.journal_flaws import number_flaws, order_flaws
 from headrace.pipeline.source.schema import JOBS, JOURNAL
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,8 +39,8 @@ def journal(spark: SparkSession, *events: Row) -> DataFrame:
 
 
 def records(spark: SparkSession, *rows: Row) -> DataFrame:
-    made = [[{"tenant": "acme", "queue": "mail", "shard": 0, **each}.get(name) for name in ROW] for each in rows]
-    return spark.createDataFrame(made, JOBS.pick(ROW).spark)
+    values = [[{"tenant": "acme", "queue": "mail", "shard": 0, **each}.get(name) for name in ROW] for each in rows]
+    return spark.createDataFrame(values, JOBS.pick(ROW).spark)
 
 
 def shards(spark: SparkSession, *, is_whole: bool = True) -> DataFrame:
@@ -48,7 +48,7 @@ def shards(spark: SparkSession, *, is_whole: bool = True) -> DataFrame:
     return spark.createDataFrame([("acme", "mail", 0, 1, is_whole, 8)], schema)
 
 
-def test_a_story_is_what_its_events_lead_to(spark: SparkSession) -> None:
+def test_events_are_folded_into_the_records_of_their_job(spark: SparkSession) -> None:
     events = journal(
         spark,
         enqueued(1),
@@ -65,9 +65,9 @@ def test_a_story_is_what_its_events_lead_to(spark: SparkSession) -> None:
         event(12, "purged", "b", dead_letter=1),
     )
 
-    told = {each["id"]: each.asDict(recursive=True) for each in fold(uncut(events)).collect()}
+    folded = {each["id"]: each.asDict(recursive=True) for each in fold(uncut(events)).collect()}
 
-    a, b = told["a"], told["b"]
+    a, b = folded["a"], folded["b"]
     assert (a["live"]["state"], a["live"]["seq"], a["fence"], a["blocked_job"]["is_there"]) == ("over", 7, 2, False)
     assert a["record"] == {"kind": "blocked_job", "run_at_ms": DUE, "payload_bytes": 9, "attempts": 0, "stalls": 0}
     assert (a["finished_job"]["state"], a["finished_job"]["kind"], a["finished_job"]["seq"]) == (
@@ -79,7 +79,7 @@ def test_a_story_is_what_its_events_lead_to(spark: SparkSession) -> None:
     assert (b["gone"], b["finished_job"]["state"], b["last"]) == ([1], "none", {"seq": 12, "event": "purged"})
 
 
-def test_a_row_is_compared_with_the_journal_as_it_stood_when_it_was_read(spark: SparkSession) -> None:
+def test_a_row_is_compared_with_the_journal_up_to_the_seq_at_which_it_was_read(spark: SparkSession) -> None:
     events = journal(
         spark,
         *[enqueued(seq, id) for seq, id in enumerate(("early", "moved", "late", "new", "other"), 1)],
@@ -98,20 +98,20 @@ def test_a_row_is_compared_with_the_journal_as_it_stood_when_it_was_read(spark: 
     )
     seen = seen_jobs(rows)
 
-    compared = compared_jobs(fold(cut_at(events, seen)), seen, shards(spark)).collect()
+    compared = compare_jobs(fold(cut_at(events, seen)), seen, shards(spark)).collect()
 
     assert {each["id"]: each["differs"] for each in compared} == {
         "early": False,
         "moved": False,
-        "late": True,  # it was shown active before it was claimed
-        "new": True,  # it was not shown
+        "late": True,  # the row is active before the claim
+        "new": True,  # the row is missing
         "other": True,
     }
     assert [each["id"] for each in compared if each["has_moved"]] == ["late"]
-    assert not any(each["is_partly"] or each["is_misplaced"] for each in compared)
+    assert not any(each["is_partial"] or each["is_misplaced"] for each in compared)
 
 
-def test_what_a_journal_without_its_beginning_does_not_tell_does_not_differ(spark: SparkSession) -> None:
+def test_a_journal_without_its_first_events_gives_no_difference_for_them(spark: SparkSession) -> None:
     events = journal(spark, event(6, "claimed", "claimed", fence=1), ended(7, "done", "done"))
     rows = records(
         spark,
@@ -121,16 +121,16 @@ def test_what_a_journal_without_its_beginning_does_not_tell_does_not_differ(spar
     )
     seen = seen_jobs(rows)
 
-    compared = compared_jobs(fold(cut_at(events, seen)), seen, shards(spark, is_whole=False)).collect()
+    compared = compare_jobs(fold(cut_at(events, seen)), seen, shards(spark, is_whole=False)).collect()
 
-    assert {each["id"]: (each["differs"], each["is_partly"]) for each in compared} == {
+    assert {each["id"]: (each["differs"], each["is_partial"]) for each in compared} == {
         "before": (False, True),
         "claimed": (False, True),
         "done": (False, False),
     }
 
 
-def test_numbers_times_and_events_that_cannot_follow_are_told(spark: SparkSession) -> None:
+def test_numbers_times_and_events_that_cannot_follow_are_flaws(spark: SparkSession) -> None:
     events = journal(
         spark,
         enqueued(1, "a"),
@@ -143,21 +143,21 @@ def test_numbers_times_and_events_that_cannot_follow_are_told(spark: SparkSessio
         enqueued(9, "a"),
     )
 
-    numbers, stories = number_flaws(events).collect(), story_flaws(events, shards(spark)).collect()
+    numbers, order = number_flaws(events).collect(), order_flaws(events, shards(spark)).collect()
 
     assert sorted((each["what"], each["seq"], each["before"], each["after"]) for each in numbers) == [
         ("backwards", 4, "2026-01-01 00:00:03", "2026-01-01 00:00:00"),
-        ("doubled", 4, "4", "4"),
+        ("duplicate", 4, "4", "4"),
         ("gap", 7, "4", "7"),
     ]
-    assert sorted((each["what"], each["id"], each["seq"], each["before"], each["after"]) for each in stories) == [
+    assert sorted((each["what"], each["id"], each["seq"], each["before"], each["after"]) for each in order) == [
         ("fence", "a", 8, "5", "4"),
         ("impossible", "a", 9, "active", None),
         ("impossible", "b", 3, "waiting", "1"),
     ]
 
 
-def test_dead_letters_that_were_removed_with_their_job_are_known_to_be_gone(spark: SparkSession) -> None:
+def test_dead_letters_that_were_removed_with_their_job_are_gone(spark: SparkSession) -> None:
     events = journal(
         spark,
         ended(6, "dead", dead_letter=1, reason="failed"),
@@ -168,13 +168,13 @@ def test_dead_letters_that_were_removed_with_their_job_are_known_to_be_gone(spar
         event(11, "removed", reason="lost"),
     )
 
-    [told] = fold(uncut(events)).collect()
+    [folded] = fold(uncut(events)).collect()
 
-    story = Story.of(told.asDict(recursive=True))
-    assert (sorted(story.dead_letters), sorted(story.gone)) == ([3], [1, 2])
+    history = JobHistory.of(folded.asDict(recursive=True))
+    assert (sorted(history.dead_letters), sorted(history.gone)) == ([3], [1, 2])
 
 
-def test_a_dead_letter_that_tells_another_reason_than_its_death_differs(spark: SparkSession) -> None:
+def test_a_dead_letter_with_another_reason_than_its_death_differs(spark: SparkSession) -> None:
     events = journal(
         spark,
         ended(1, "dead", "same", dead_letter=1, reason="failed"),
@@ -186,6 +186,6 @@ def test_a_dead_letter_that_tells_another_reason_than_its_death_differs(spark: S
         row("dead", 2, "other", dead_letter=2, reason="failed"),
     )
 
-    compared = compared_dead_letters(fold_dead_letters(events), rows, shards(spark)).collect()
+    compared = compare_dead_letters(fold_dead_letters(events), rows, shards(spark)).collect()
 
     assert [(each["id"], each["differs"]) for each in compared] == [("other", True)]

@@ -21,4 +21,4 @@ def test_an_audit_beside_running_workers_finds_nothing(spark: SparkSession, name
     assert done.audit.findings == ()
     assert done.audit.jobs > JOBS
     assert done.settled > 0
-    assert done.audit.looks > 0
+    assert done.audit.rechecked > 0

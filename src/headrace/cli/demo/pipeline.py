@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from headrace.model.clock import monotonic_ms
 
 if TYPE_CHECKING:
-    from headrace.pipeline.audit.findings import Audit
+    from headrace.pipeline.audit.findings import AuditReport
     from headrace.pipeline.data_dir import DataDir
 
 Row = dict[str, Any]
@@ -42,7 +42,7 @@ class DemoReport(Struct):
     answers: list[Row] = field(default_factory=list)
     outcomes: dict[str, int] = field(default_factory=dict)
     """Of the rows that went through jobs."""
-    audit: "Audit | None" = None
+    audit: "AuditReport | None" = None
     report: Path | None = None
 
 

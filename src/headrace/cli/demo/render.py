@@ -17,7 +17,7 @@ from headrace.cli.demo.scenario import Played, StoryView
 from headrace.model.times import duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.audit.findings import Audit
+    from headrace.pipeline.audit.findings import AuditReport
 
 BARS = " ▁▂▃▄▅▆▇█"
 FINDINGS_SHOWN = 5
@@ -96,7 +96,7 @@ def show(console: Console, played: Played, told: DemoReport) -> None:
     _print(console, "Rows that were jobs for a moment: some of the results, failures among them", answers)
 
 
-def close(console: Console, folder: Path, told: DemoReport, audit: "Audit", seconds: float) -> None:
+def close(console: Console, folder: Path, told: DemoReport, audit: "AuditReport", seconds: float) -> None:
     """Say whether everything adds up, where the files are, and what to try next."""
     if audit.ok:
         console.print(f"[bold green]The audit found nothing:[/] store and journal agree on all {audit.jobs:,} jobs.")

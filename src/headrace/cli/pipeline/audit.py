@@ -49,12 +49,10 @@ def audit(
     took = duration_text(monotonic_ms() - began_ms)
     looked = f"{counted(found.jobs, 'job')}, {counted(found.events, 'event')}, {counted(found.shards, 'shard')}; {took}"
     output.say(f"everything adds up ({looked})" if found.ok else f"{_count(len(found.findings))} ({looked})")
-    if found.more:
-        output.say(
-            f"{found.more:,} more differ or are damaged, and are not listed; mend what was found, then audit again"
-        )
-    if found.partly:
-        output.hint(f"of {counted(found.partly, 'job')} the first events are gone: only the rest was checked")
+    if found.unlisted:
+        output.say(f"{found.unlisted:,} more differ or are damaged and are not listed; repair these, then audit again")
+    if found.partial:
+        output.hint(f"of {counted(found.partial, 'job')} the first events are gone: only the rest was checked")
     if found.moving:
         output.hint(f"{counted(found.moving, 'job')} moved at every look: nothing is said of them")
     return OK if found.ok else NO

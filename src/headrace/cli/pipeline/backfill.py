@@ -10,7 +10,6 @@ from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
 from headrace.cli.pipeline.session import PipelineRequest, look, working
-from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
     from headrace.pipeline.flows.backfill import BackfillReport
@@ -63,8 +62,7 @@ def backfill(
     jobs that it made are not taken themselves. Payloads are in the journal where the queue has journal_payloads on, and
     in a history that is written with --payloads; a job without one is named and left out.
     """
-    with needing_spark():
-        from headrace.pipeline.flows.reprocess import check_name, check_target, check_times
+    from headrace.pipeline.flows.reprocess import check_name, check_target, check_times
 
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))

@@ -12,7 +12,6 @@ from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
 from headrace.cli.pipeline.session import NOTHING, PipelineRequest, sparked
 from headrace.model.times import instant_text
-from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
     from headrace.pipeline.flows.replay import ReplayReport
@@ -48,8 +47,7 @@ def replay(
     enqueued_at, died_at, payload and others. It takes what was dead when it began; a dead letter whose id waits or runs
     already is kept (in use).
     """
-    with needing_spark():
-        from headrace.pipeline.flows.reprocess import check_times
+    from headrace.pipeline.flows.reprocess import check_times
 
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))

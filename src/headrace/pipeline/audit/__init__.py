@@ -1,4 +1,4 @@
-"""The audit: does what a store holds follow from what its journal says?"""
+"""Compares what a store holds with what its journal says, and names every difference."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The sieve: which jobs differ between journal and store, each row beside the journal as it stood at that row."""
+"""Compares folded events with records in Spark, each record with the journal up to the seq of that record."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
@@ -21,19 +21,19 @@ ROW = (
 )
 """The columns of jobs that the audit reads."""
 _DEAD_LETTER = ("id", "kind", "attempts", "stalls", "reason")
-"""What a dead letter and its death both tell."""
-COMPARED = ("differs", "has_moved", "is_partly", "is_misplaced")
-"""What is said of each job."""
+"""The columns that a dead letter and its death share."""
+COMPARED = ("differs", "has_moved", "is_partial", "is_misplaced")
+"""The result for each job."""
 _ALIVE = ("waiting", "active")
 _ENDED = ("done", "cancelled")
 
 
 def seen_jobs(rows: DataFrame) -> DataFrame:
-    """One row per job that the store has shown, dead letters aside.
+    """One row per job that was read from the store, without its dead letters.
 
     Reads the columns `ROW` of jobs. Returns `tenant queue shard id`, the structs `alive`, `blocked` and `ended` (each
     null for none) with `as_of_seq state fence kind run_at_ms payload_bytes attempts stalls`, and `alive_upto
-    ended_upto`: how far the journal had got when they were read.
+    ended_upto`: the last seq of the journal when they were read.
     """
     names = ("as_of_seq", "state", "fence", "kind", "run_at_ms", "payload_bytes", "attempts", "stalls")
     row = F.struct(*names)
@@ -50,15 +50,15 @@ def seen_jobs(rows: DataFrame) -> DataFrame:
     return grouped.withColumn("alive_upto", F.col("alive.as_of_seq")).withColumn("ended_upto", F.col("ended.as_of_seq"))
 
 
-def compared_jobs(stories: DataFrame, seen: DataFrame, shards: DataFrame) -> DataFrame:
-    """One row per job that either knows.
+def compare_jobs(folded: DataFrame, seen: DataFrame, shards: DataFrame) -> DataFrame:
+    """One row per job of journal or store.
 
     Reads what `fold` and `seen_jobs` return, and of each shard `tenant queue shard shards is_whole stood_seq` (whether
-    its journal still has its beginning, and how far it had got before anything was read). Returns `tenant queue shard
-    id`, `differs`, `has_moved` (while it was read, so that it may differ), `is_partly` (some of it could not be
+    its journal still has its first event, and its last seq before anything was read). Returns `tenant queue shard
+    id`, `differs`, `has_moved` (while it was read, so that it may differ), `is_partial` (some of it could not be
     compared) and `is_misplaced` (its id belongs to another shard).
     """
-    both = stories.drop("deaths", "gone").join(seen.drop("alive_upto", "ended_upto"), on=list(JOB), how="full_outer")
+    both = folded.drop("deaths", "gone").join(seen.drop("alive_upto", "ended_upto"), on=list(JOB), how="full_outer")
     both = both.join(F.broadcast(shards), on=list(SHARD), how="inner")
     live, record, blocked_job, finished_job = (
         F.col(name) for name in ("live", "record", "blocked_job", "finished_job")
@@ -80,46 +80,46 @@ def compared_jobs(stories: DataFrame, seen: DataFrame, shards: DataFrame) -> Dat
         *JOB,
         _any(*differs).alias("differs"),
         _any(F.col("last.seq") > F.col("stood_seq")).alias("has_moved"),
-        (~whole & _any(*unknown)).alias("is_partly"),
+        (~whole & _any(*unknown)).alias("is_partial"),
         _is_misplaced().alias("is_misplaced"),
     )
 
 
-def compared_dead_letters(dead_letters: DataFrame, rows: DataFrame, shards: DataFrame) -> DataFrame:
+def compare_dead_letters(dead_letters: DataFrame, rows: DataFrame, shards: DataFrame) -> DataFrame:
     """The jobs whose dead letters differ, or could not be compared.
 
-    Reads what `fold_dead_letters` returns, the columns `ROW` of jobs, and shards as `compared_jobs` does. Returns the
-    columns of `compared_jobs`.
+    Reads what `fold_dead_letters` returns, the columns `ROW` of jobs, and shards as `compare_jobs` does. Returns the
+    columns of `compare_jobs`.
     """
     seen = rows.where(F.col("state") == "dead").select(*DEAD_LETTER, F.struct(*_DEAD_LETTER, "as_of_seq").alias("seen"))
     both = dead_letters.join(seen, on=list(DEAD_LETTER), how="full_outer").join(
         F.broadcast(shards), on=list(SHARD), how="inner"
     )
     found, upto, dead_seq = F.col("seen").isNotNull(), F.col("seen.as_of_seq"), F.col("dead_seq")
-    told = F.struct(*_DEAD_LETTER)
-    is_there = (dead_seq <= upto) & ~F.coalesce(F.col("gone_seq") <= upto, F.lit(False))
+    expected = F.struct(*_DEAD_LETTER)
+    exists = (dead_seq <= upto) & ~F.coalesce(F.col("gone_seq") <= upto, F.lit(False))
     differs = [
-        found & dead_seq.isNotNull() & ~(is_there & same(told, F.col("seen"), _DEAD_LETTER)),
+        found & dead_seq.isNotNull() & ~(exists & same(expected, F.col("seen"), _DEAD_LETTER)),
         found & dead_seq.isNull() & (F.col("is_whole") | (F.col("gone_seq") <= upto)),
         ~found & dead_seq.isNotNull() & F.col("gone_seq").isNull(),
     ]
-    partly = found & dead_seq.isNull() & ~F.col("is_whole")
+    partial = found & dead_seq.isNull() & ~F.col("is_whole")
     named = both.select(
         *SHARD,
         F.explode(F.array_distinct(F.array_compact(F.array("id", "seen.id")))).alias("id"),
         "shards",
         _any(*differs).alias("differs"),
         _any(F.greatest("dead_seq", "gone_seq") > F.col("stood_seq")).alias("has_moved"),
-        partly.alias("is_partly"),
+        partial.alias("is_partial"),
     )
     named = named.withColumn("is_misplaced", _is_misplaced())
-    return named.where("differs OR is_partly").select(*JOB, *COMPARED)
+    return named.where("differs OR is_partial").select(*JOB, *COMPARED)
 
 
 def _is_misplaced() -> Column:
-    """Whether an id is in another shard than `Queue.index_of` says."""
+    """Whether an id is in another shard than that of `Queue.index_of`."""
     id = F.col("id")
-    # A fail job goes where the job is that died: its id without the number of the dead letter.
+    # A fail job is in the shard of the dead job: its id without the number of the dead letter.
     routed = F.when(
         F.col("queue").endswith(FAIL_QUEUE_SUFFIX), F.regexp_replace(id, "(?s)(?<=.)#[^#]*$", "")
     ).otherwise(id)
@@ -131,7 +131,7 @@ def _alive_of(live: Column) -> Column:
 
 
 def _same_record(record: Column, alive: Column) -> Column:
-    # A time is known of a job that waits; what runs keeps the one that it had.
+    # A waiting job has the time of its event; a running one keeps an earlier time.
     due = (alive["state"] != "waiting") | record["run_at_ms"].eqNullSafe(alive["run_at_ms"])
     return due & same(record, alive, ("kind", "payload_bytes", "attempts", "stalls"))
 

@@ -1,12 +1,12 @@
-"""What an audit tells: its findings, and how much it has looked at."""
+"""The report of an audit: its findings, and how much it has compared."""
 
 from typing import Literal, get_args
 
 from msgspec import Struct
 
-What = Literal[
+FindingKind = Literal[
     "lost",
-    "untold",
+    "unrecorded",
     "stray",
     "unknown",
     "state",
@@ -17,99 +17,98 @@ What = Literal[
     "payload",
     "blocked_job",
     "finished_job",
-    "no_dead_letter",
-    "deathless",
+    "lost_dead_letter",
+    "stray_dead_letter",
     "dead_letter",
     "misplaced",
     "twice",
     "gap",
-    "doubled",
+    "duplicate",
     "backwards",
     "impossible",
     "count",
     "damage",
 ]
-WHATS: tuple[str, ...] = get_args(What)
+FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
 
-MEANINGS: dict[What, str] = {
-    "lost": "the journal says that a job waits or runs, and the store does not hold it",
-    "untold": "a job is over in the store, and the journal lacks the event of its end",
-    "stray": "the store holds a job that waits or runs, and the journal says that it is over",
-    "unknown": "the store holds a job, and no event tells of it",
-    "state": "a job waits in one of the two and runs in the other",
-    "fence": "a job runs under another fence than it was handed out with, or its fences do not grow",
+MEANINGS: dict[FindingKind, str] = {
+    "lost": "a job is waiting or running by the journal, and missing in the store",
+    "unrecorded": "a job is finished in the store, and the journal lacks the event",
+    "stray": "a job is waiting or running in the store, and finished by the journal",
+    "unknown": "the store has a job without any event",
+    "state": "a job is waiting in one of the two and running in the other",
+    "fence": "a job is running under another fence than it was claimed with, or its fences do not grow",
     "counts": "attempts or stalls differ",
     "kind": "the kind differs",
     "due": "a waiting job is due at another time",
     "payload": "the payload has another size",
-    "blocked_job": "a blocked job is missing, is there without having been enqueued, or is another one",
-    "finished_job": "the store keeps another finished job than the journal tells of, or one that was deleted",
-    "no_dead_letter": "a death without its dead letter, which nobody replayed, purged or removed",
-    "deathless": "a dead letter without a death, or one that was replayed, purged or removed",
-    "dead_letter": "a dead letter has another kind, reason, or number of attempts or stalls than its death",
+    "blocked_job": "a blocked job is missing, was never enqueued, or differs",
+    "finished_job": "a finished job differs from its event, or was deleted by the journal",
+    "lost_dead_letter": "a death without its dead letter, which was not replayed, purged or removed",
+    "stray_dead_letter": "a dead letter without a death, or one that was replayed, purged or removed",
+    "dead_letter": "a dead letter differs from its death in kind, reason, attempts or stalls",
     "misplaced": "a job in a shard that its id does not belong to",
-    "twice": "a misplaced job that its own shard holds as well",
-    "gap": "numbers of events are missing",
-    "doubled": "two events, or two deaths' dead letters, have the same number",
+    "twice": "a misplaced job that exists in its own shard as well",
+    "gap": "events are missing",
+    "duplicate": "two events, or the dead letters of two deaths, have the same number",
     "backwards": "an event is older than the one before it",
-    "impossible": "an event that cannot follow the one before it, as an end without a delivery",
-    "count": "a counter of the queue differs from what it counts",
-    "damage": "records of the store do not fit together, whatever the journal says",
+    "impossible": "an event that cannot follow the one before it, such as done without a claim",
+    "count": "a counter of the queue differs from the number of its records",
+    "damage": "records of the store contradict each other",
 }
-"""What can be found, and what it means."""
+"""The meaning of each kind."""
 
-TORN: frozenset[What] = frozenset({"gap", "doubled", "untold"})
-"""What shows that the journal of a shard lacks events."""
+INCOMPLETE: frozenset[FindingKind] = frozenset({"gap", "duplicate", "unrecorded"})
+"""Findings which show that the journal of a shard lacks events."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that does not add up."""
+    """One difference between journal and store, or one flaw of either."""
 
-    what: What
+    what: FindingKind
     tenant: str
     queue: str
     shard: int
     id: str | None = None
-    """The job's; None where it is no job's."""
+    """Of a job; None for a finding of a shard."""
     journal: str
-    """What the journal says, in words."""
+    """What the journal says."""
     store: str
-    """What the store says, in words."""
+    """What the store says."""
     seq: int | None = None
-    """The event that it is about."""
+    """Of the event concerned."""
     hint: str
     """What to do."""
 
     @property
-    def place(self) -> tuple[str, str, int]:
-        """The shard that it is about."""
+    def shard_key(self) -> tuple[str, str, int]:
+        """Tenant, queue and index of the shard."""
         return self.tenant, self.queue, self.shard
 
     @property
-    def order(self) -> tuple[str, str, int, str, int, str]:
-        """By place, then job, so that what belongs together stands together."""
+    def sort_key(self) -> tuple[str, str, int, str, int, str]:
+        """By shard, then job."""
         return self.tenant, self.queue, self.shard, self.id or "", self.seq or 0, self.what
 
 
-class Audit(Struct, frozen=True, kw_only=True):
-    """What an audit has looked at, and what it found."""
+class AuditReport(Struct, frozen=True, kw_only=True):
+    """What an audit has compared, and what it found."""
 
     events: int
     jobs: int
-    """Ids that the journal or the store knows."""
+    """Ids in the journal or the store."""
     shards: int
-    looks: int
-    """Jobs that were looked at a second time: they differed, or moved meanwhile."""
+    rechecked: int
+    """Jobs that were compared a second time, because they differed or moved meanwhile."""
     findings: tuple[Finding, ...] = ()
-    more: int = 0
-    """Jobs beyond those that were looked at a second time, and damages beyond those that are listed; mend what was
-    found, then audit again."""
-    partly: int = 0
-    """Jobs whose events are no longer all there: what their events do not tell was not checked."""
+    unlisted: int = 0
+    """Differing jobs beyond the limit of rechecks, and damages beyond the limit of findings."""
+    partial: int = 0
+    """Jobs whose first events were dropped, so that not all of them could be compared."""
     moving: int = 0
-    """Jobs that moved at every look, or whose journal was cut or made anew meanwhile: nothing is said of them."""
+    """Jobs that moved during every recheck, or whose journal was trimmed or created again: they were not judged."""
 
     @property
     def ok(self) -> bool:
         """Whether everything that could be checked adds up."""
-        return not self.findings and not self.more
+        return not self.findings and not self.unlisted

@@ -1,4 +1,4 @@
-"""What the journal says of one job: as Spark has folded it, and as it goes on while the store is looked at again."""
+"""Holds what the journal says of one job: as Spark has folded it, and continued with later events on the driver."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,21 +6,21 @@ from typing import Any
 from msgspec import Struct
 
 from headrace.model.event import Event, EventRecord
-from headrace.pipeline.audit.rules import (
+from headrace.pipeline.audit.fold import (
+    ACTIVE_EVENTS,
     BLOCKED,
-    ENDLESS,
-    ENDS,
+    DEAD_LETTER_DELETED,
+    FINAL_EVENTS,
+    FINISHED_DELETED,
+    FINISHED_EVENTS,
     LOST,
-    OVER,
-    RUNS,
-    WAITS,
-    WITHOUT_BLOCKED_JOB,
-    WITHOUT_DEAD_LETTER,
+    UNBLOCKING_EVENTS,
+    WAITING_EVENTS,
 )
 
 
 class ExpectedRecord(Struct, frozen=True):
-    """What the journal says of a record; None where it does not say."""
+    """The values that the journal has of a record; None where it has none."""
 
     kind: str | None
     attempts: int = 0
@@ -32,8 +32,8 @@ class ExpectedRecord(Struct, frozen=True):
     seq: int = 0
 
 
-class Story(Struct):
-    """What a job's records must be. What is None was not told, which means "none" in a journal that is whole."""
+class JobHistory(Struct):
+    """The records that a job must have. None means that no event has it: in a complete journal there is none then."""
 
     seq: int = 0
     """Of the last event; 0 for none."""
@@ -49,75 +49,75 @@ class Story(Struct):
     ended: ExpectedRecord | None = None
     dead_letters: dict[int, ExpectedRecord] = {}
     gone: set[int] = set()
-    """Dead letters that were there once."""
+    """Dead letters that were deleted."""
 
     @staticmethod
-    def of(folded: Mapping[str, Any]) -> "Story":
-        """A story from a row of `fold`, its structs as dictionaries."""
+    def of(folded: Mapping[str, Any]) -> "JobHistory":
+        """The history of a row of `fold`, with its structs as dictionaries."""
         last, live, record = folded["last"], folded["live"], folded["record"]
         blocked_job, finished_job = folded["blocked_job"], folded["finished_job"]
         gone = set(folded["gone"])
-        gone_or_unread = {*gone, None}  # the line of a death may be unreadable in part
+        deleted_or_unreadable = {*gone, None}  # a line of a death may be unreadable in part
         deaths = {
-            death["dead_letter"]: _told(death)
+            death["dead_letter"]: _from_row(death)
             for death in folded["deaths"]
-            if death["dead_letter"] not in gone_or_unread
+            if death["dead_letter"] not in deleted_or_unreadable
         }
-        return Story(
+        return JobHistory(
             seq=last["seq"],
             event=last["event"],
             state=live and live["state"],
-            record=record and _told(record),
+            record=record and _from_row(record),
             fence=folded["fence"],
-            blocked_job=blocked_job and _told(blocked_job),
+            blocked_job=blocked_job and _from_row(blocked_job),
             has_blocked_job=blocked_job and blocked_job["is_there"],
             finished_job=finished_job and finished_job["state"],
-            ended=finished_job and _told(finished_job),
+            ended=finished_job and _from_row(finished_job),
             dead_letters=deaths,
             gone=gone,
         )
 
     def add(self, event: Event) -> None:
-        """Take the next event of the job."""
+        """Apply the next event of the job."""
         line = event.line
-        name, is_blocked_jobs = line.event, line.event == "cancelled" and line.reason == BLOCKED
+        name, is_of_blocked_job = line.event, line.event == "cancelled" and line.reason == BLOCKED
         self.seq, self.event = event.seq, name
-        if name in WAITS:
-            self.state, self.record = "waiting", _of(event)
-        elif name in RUNS or is_blocked_jobs:
+        if name in WAITING_EVENTS:
+            self.state, self.record = "waiting", _from_event(event)
+        elif name in ACTIVE_EVENTS or is_of_blocked_job:
             self.state = "active"
             self.fence = line.fence or self.fence
-        elif name in OVER and not (name == "purged" and line.dead_letter is not None):
+        elif name in FINAL_EVENTS and not (name == "purged" and line.dead_letter is not None):
             self.state = "over"
         if name == "blocked":
-            self.has_blocked_job, self.blocked_job = True, _of(event)
-        elif name in WITHOUT_BLOCKED_JOB or is_blocked_jobs:
+            self.has_blocked_job, self.blocked_job = True, _from_event(event)
+        elif name in UNBLOCKING_EVENTS or is_of_blocked_job:
             self.has_blocked_job = False
-        if name in ENDS and not is_blocked_jobs:
-            self.finished_job, self.ended = name, _of(event)
-        elif name in ENDLESS and line.reason != LOST:
+        if name in FINISHED_EVENTS and not is_of_blocked_job:
+            self.finished_job, self.ended = name, _from_event(event)
+        elif name in FINISHED_DELETED and line.reason != LOST:
             self.finished_job = "none"
-        self._take_dead_letters(event, line)
+        self._apply_to_dead_letters(event, line)
 
-    def _take_dead_letters(self, event: Event, line: EventRecord) -> None:
+    def _apply_to_dead_letters(self, event: Event, line: EventRecord) -> None:
         if line.event == "removed" and line.reason != LOST:
             self.gone |= set(self.dead_letters)
             self.dead_letters.clear()
-        elif line.dead_letter is not None and line.event in WITHOUT_DEAD_LETTER:
+        elif line.dead_letter is not None and line.event in DEAD_LETTER_DELETED:
             self.dead_letters.pop(line.dead_letter, None)
             self.gone.add(line.dead_letter)
         elif line.dead_letter is not None and line.event == "dead":
-            self.dead_letters[line.dead_letter] = _of(event)
+            self.dead_letters[line.dead_letter] = _from_event(event)
 
 
-def _of(event: Event) -> ExpectedRecord:
+def _from_event(event: Event) -> ExpectedRecord:
     line = event.line
     return ExpectedRecord(
         line.kind, line.attempts or 0, line.stalls or 0, line.run_at_ms, line.payload_bytes, line.reason, event.seq
     )
 
 
-def _told(row: Mapping[str, Any]) -> ExpectedRecord:
+def _from_row(row: Mapping[str, Any]) -> ExpectedRecord:
     return ExpectedRecord(
         row["kind"],
         row.get("attempts") or 0,

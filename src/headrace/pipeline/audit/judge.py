@@ -1,187 +1,197 @@
-"""Judges one job: what the journal says of it beside what the store has."""
+"""Judges one job: compares what the journal says of it with what the store has."""
 
 from collections.abc import Iterator
 
 from headrace.model.job import Record, State
 from headrace.model.names import Shard
 from headrace.model.results import Found
-from headrace.pipeline.audit.findings import Finding, What
-from headrace.pipeline.audit.job_history import ExpectedRecord, Story
+from headrace.pipeline.audit.findings import Finding, FindingKind
+from headrace.pipeline.audit.job_history import ExpectedRecord, JobHistory
 
 _ALIVE = (State.WAITING, State.ACTIVE)
 
-HINTS: dict[What, str] = {
-    "lost": "enqueue it again if its work is still wanted, and find out who deletes records or what the store has lost",
-    "untold": "it has run: do not enqueue it again; headrace doctor shows whether entries of the journal overlap",
-    "stray": "it may run a second time: headrace jobs remove it, unless its work is still wanted",
-    "unknown": "headrace jobs show it; remove it, or let it run if its work is wanted",
-    "state": "headrace doctor --repair lets it wait again if its delivery was lost",
-    "fence": "let its lease run out, or remove it; outside resources may have seen the other fence",
-    "counts": "its budget is off by the difference; enqueue it again with reset_counts to start anew",
-    "kind": "somebody changed the record; enqueue it again as it should be",
-    "due": "somebody changed the record; enqueue it again with the time that it should have",
-    "payload": "somebody changed the record; enqueue it again with the payload that it should have",
-    "blocked_job": "enqueue it again: behind an active job that makes the blocked job anew",
-    "finished_job": "whoever reads its result is told the wrong thing; headrace jobs remove it",
-    "no_dead_letter": "it cannot be replayed any more; enqueue it again if its work is still wanted",
-    "deathless": "headrace dead show it; purge it, or replay it if its work is wanted",
-    "dead_letter": "headrace dead show it before it is replayed; somebody changed it",
+HINTS: dict[FindingKind, str] = {
+    "lost": "enqueue it again if its work is still needed, and find out what deletes records",
+    "unrecorded": "it has run: do not enqueue it again; headrace doctor shows whether entries of the journal overlap",
+    "stray": "it may run a second time: remove it with headrace jobs remove, unless its work is still needed",
+    "unknown": "see headrace jobs show; remove it, or let it run if its work is needed",
+    "state": "headrace doctor --repair requeues it if its delivery was lost",
+    "fence": "let its lease run out, or remove it; outside resources may know the other fence",
+    "counts": "its retry budget is off by the difference; enqueue it again with reset_counts to start at zero",
+    "kind": "the record was changed; enqueue it again with the right kind",
+    "due": "the record was changed; enqueue it again with the right time",
+    "payload": "the record was changed; enqueue it again with the right payload",
+    "blocked_job": "enqueue it again: behind an active job this creates the blocked job",
+    "finished_job": "readers of its result get a wrong one; remove it with headrace jobs remove",
+    "lost_dead_letter": "it cannot be replayed any more; enqueue it again if its work is still needed",
+    "stray_dead_letter": "see headrace dead show; purge it, or replay it if its work is needed",
+    "dead_letter": "it was changed; see headrace dead show before you replay it",
 }
 
-MAYBE_OVER = "its end may be among the events that this journal lacks: see what it did before it is enqueued again"
-"""What to do about a lost job where events are missing."""
+MAYBE_FINISHED = "this journal lacks events, and its end may be among them: see what it did before you enqueue it again"
+"""The hint for a lost job where events are missing."""
 
 
-def judge(shard: Shard, id: str, story: Story | None, found: Found | None, is_whole: bool) -> list[Finding]:
-    """What does not add up. Without `is_whole` the journal has lost its beginning: what it does not tell may be."""
-    case = Case(shard, id, story or Story(), found, is_whole)
-    if case.is_untold:
-        return [*case.alive(), *case.blocked_job()]
-    return [*case.alive(), *case.blocked_job(), *case.finished_job(), *case.dead_letters()]
+def judge(shard: Shard, id: str, history: JobHistory | None, found: Found | None, is_whole: bool) -> list[Finding]:
+    """The findings of a job. Without `is_whole` the journal has dropped its first events: what it lacks may exist."""
+    case = _JobCase(shard, id, history or JobHistory(), found, is_whole)
+    if case.is_unrecorded:
+        return [*case.check_live_job(), *case.check_blocked_job()]
+    return [*case.check_live_job(), *case.check_blocked_job(), *case.check_finished_job(), *case.check_dead_letters()]
 
 
-class Case:
-    """One job: what is said on either side."""
+class _JobCase:
+    """One job in journal and store."""
 
-    def __init__(self, shard: Shard, id: str, story: Story, found: Found | None, is_whole: bool) -> None:
-        self._shard, self._id, self._story, self._found = shard, id, story, found
+    def __init__(self, shard: Shard, id: str, history: JobHistory, found: Found | None, is_whole: bool) -> None:
+        self._shard, self._id, self._history, self._found = shard, id, history, found
         self._is_whole = is_whole
         self._state = found.state if found is not None and found.state in _ALIVE else None
 
     @property
-    def is_untold(self) -> bool:
-        """Whether the store shows the end of a job that, by the journal, still waits or runs."""
-        story, found = self._story, self._found
-        if self._state is not None or found is None or story.state not in ("waiting", "active"):
+    def is_unrecorded(self) -> bool:
+        """Whether the job is finished in the store and still waiting or running by the journal."""
+        history, found = self._history, self._found
+        if self._state is not None or found is None or history.state not in ("waiting", "active"):
             return False
-        knows_no_end = story.finished_job == "none" or (story.finished_job is None and self._is_whole)
+        has_no_end = history.finished_job == "none" or (history.finished_job is None and self._is_whole)
         has_died = self._is_whole and any(
-            dead_letter.key.number not in story.dead_letters for dead_letter in found.dead_letters
+            dead_letter.key.number not in history.dead_letters for dead_letter in found.dead_letters
         )
-        return has_died or (found.finished_job is not None and knows_no_end)
+        return has_died or (found.finished_job is not None and has_no_end)
 
-    def alive(self) -> Iterator[Finding]:
-        """What waits or runs."""
-        story, state = self._story, self._state
-        if story.state is None and not self._is_whole:
+    def check_live_job(self) -> Iterator[Finding]:
+        """Findings of the live job."""
+        history, state = self._history, self._state
+        if history.state is None and not self._is_whole:
             return
-        expected = None if story.state in (None, "over") else story.state
+        expected = None if history.state in (None, "over") else history.state
         if expected is None and state is None:
             return
-        if state is None and self.is_untold:
-            yield self._finding("untold", self._told(), "no job that waits or runs" + self._besides())
+        if state is None and self.is_unrecorded:
+            yield self._finding("unrecorded", self._journal_text(), "no waiting or running job" + self._remains())
         elif state is None:
-            besides = self._besides()
-            hint = MAYBE_OVER if besides else HINTS["lost"]
-            yield self._finding("lost", self._told(), "no job that waits or runs" + besides, hint=hint)
-        elif story.seq == 0:
-            yield self._finding("unknown", "no event of this job", f"{state}{self._besides()}")
+            remains = self._remains()
+            hint = MAYBE_FINISHED if remains else HINTS["lost"]
+            yield self._finding("lost", self._journal_text(), "no waiting or running job" + remains, hint=hint)
+        elif history.seq == 0:
+            yield self._finding("unknown", "no event of this job", f"{state}{self._remains()}")
         elif expected is None:
-            yield self._finding("stray", self._told(), str(state))
+            yield self._finding("stray", self._journal_text(), str(state))
         elif expected != state:
-            yield self._finding("state", self._told(), str(state))
+            yield self._finding("state", self._journal_text(), str(state))
         else:
             yield from self._record()
 
     def _record(self) -> Iterator[Finding]:
-        story, found = self._story, self._found
+        history, found = self._history, self._found
         assert found is not None
         assert found.record is not None
-        if self._state is State.ACTIVE and story.fence is not None and story.fence != found.fence:
-            yield self._finding("fence", f"fence {story.fence}", f"fence {found.fence}")
-        if story.record is not None:
-            yield from self._differences(story.record, found.record, self._state is State.WAITING)
+        if self._state is State.ACTIVE and history.fence is not None and history.fence != found.fence:
+            yield self._finding("fence", f"fence {history.fence}", f"fence {found.fence}")
+        if history.record is not None:
+            yield from self._differences(history.record, found.record, self._state is State.WAITING)
 
-    def _differences(self, told: ExpectedRecord, record: Record, has_time: bool) -> Iterator[Finding]:
-        if told.kind != record.kind:
-            yield self._finding("kind", f"kind {told.kind!r}", f"kind {record.kind!r}")
-        if (told.attempts, told.stalls) != (record.attempts, record.stalls):
-            yield self._finding("counts", _counts(told.attempts, told.stalls), _counts(record.attempts, record.stalls))
-        if told.payload_bytes != len(record.payload):
-            yield self._finding("payload", f"{told.payload_bytes} bytes", f"{len(record.payload)} bytes")
-        if has_time and told.run_at_ms != record.run_at_ms:
-            yield self._finding("due", f"due at {told.run_at_ms} ms", f"due at {record.run_at_ms} ms")
+    def _differences(self, expected: ExpectedRecord, record: Record, has_time: bool) -> Iterator[Finding]:
+        if expected.kind != record.kind:
+            yield self._finding("kind", f"kind {expected.kind!r}", f"kind {record.kind!r}")
+        if (expected.attempts, expected.stalls) != (record.attempts, record.stalls):
+            yield self._finding(
+                "counts", _counts(expected.attempts, expected.stalls), _counts(record.attempts, record.stalls)
+            )
+        if expected.payload_bytes != len(record.payload):
+            yield self._finding("payload", f"{expected.payload_bytes} bytes", f"{len(record.payload)} bytes")
+        if has_time and expected.run_at_ms != record.run_at_ms:
+            yield self._finding("due", f"due at {expected.run_at_ms} ms", f"due at {record.run_at_ms} ms")
 
-    def blocked_job(self) -> Iterator[Finding]:
-        """What waits behind an active one."""
-        story, found = self._story, self._found
+    def check_blocked_job(self) -> Iterator[Finding]:
+        """Findings of the blocked job."""
+        history, found = self._history, self._found
         blocked = None if found is None else found.blocked_job
-        if story.has_blocked_job is None and not self._is_whole:
+        if history.has_blocked_job is None and not self._is_whole:
             return
-        told = story.blocked_job if story.has_blocked_job and self._state is State.ACTIVE else None
-        if told is None and blocked is not None:
+        expected = history.blocked_job if history.has_blocked_job and self._state is State.ACTIVE else None
+        if expected is None and blocked is not None:
             yield self._finding(
                 "blocked_job", "no blocked job", f"a blocked job of kind {blocked.kind!r} waits behind it"
             )
-        elif told is not None and blocked is None:
-            yield self._finding("blocked_job", f"a blocked job waits behind it since seq {told.seq}", "no blocked job")
-        elif told is not None and blocked is not None:
-            said = (told.kind, told.payload_bytes, told.run_at_ms)
-            if said != (blocked.kind, len(blocked.payload), blocked.run_at_ms):
+        elif expected is not None and blocked is None:
+            yield self._finding(
+                "blocked_job", f"a blocked job waits behind it since seq {expected.seq}", "no blocked job"
+            )
+        elif expected is not None and blocked is not None:
+            values = (expected.kind, expected.payload_bytes, expected.run_at_ms)
+            if values != (blocked.kind, len(blocked.payload), blocked.run_at_ms):
                 yield self._finding(
                     "blocked_job",
-                    f"a blocked job of kind {told.kind!r}, {told.payload_bytes} bytes, due at {told.run_at_ms} ms",
+                    f"one of kind {expected.kind!r}, {expected.payload_bytes} bytes, due at {expected.run_at_ms} ms",
                     f"one of kind {blocked.kind!r}, {len(blocked.payload)} bytes, due at {blocked.run_at_ms} ms",
                 )
 
-    def finished_job(self) -> Iterator[Finding]:
-        """What is left of one that is over. It may have been swept, which writes no event."""
-        story, finished_job = self._story, None if self._found is None else self._found.finished_job
-        if finished_job is None or (story.finished_job is None and not self._is_whole):
+    def check_finished_job(self) -> Iterator[Finding]:
+        """Findings of the finished job. It may have been swept, which writes no event."""
+        history, finished_job = self._history, None if self._found is None else self._found.finished_job
+        if finished_job is None or (history.finished_job is None and not self._is_whole):
             return
-        kept = (
+        actual = (
             f"finished job {finished_job.state}, kind {finished_job.kind!r}, "
             f"{_counts(finished_job.attempts, finished_job.stalls)}"
         )
-        told = story.ended
-        if story.finished_job in (None, "none") or told is None:
-            what: What = "unknown" if story.seq == 0 else "finished_job"
-            yield self._finding(what, self._told() + ", no finished job" if story.seq else "no event of this job", kept)
-        elif (story.finished_job, told.kind, told.attempts, told.stalls) != (
+        expected = history.ended
+        if history.finished_job in (None, "none") or expected is None:
+            kind: FindingKind = "unknown" if history.seq == 0 else "finished_job"
+            journal = f"{self._journal_text()}, no finished job" if history.seq else "no event of this job"
+            yield self._finding(kind, journal, actual)
+        elif (history.finished_job, expected.kind, expected.attempts, expected.stalls) != (
             finished_job.state,
             finished_job.kind,
             finished_job.attempts,
             finished_job.stalls,
         ):
-            said = (
-                f"finished job {story.finished_job} (seq {told.seq}), kind {told.kind!r}, "
-                f"{_counts(told.attempts, told.stalls)}"
+            journal = (
+                f"finished job {history.finished_job} (seq {expected.seq}), kind {expected.kind!r}, "
+                f"{_counts(expected.attempts, expected.stalls)}"
             )
-            yield self._finding("finished_job", said, kept, told.seq)
+            yield self._finding("finished_job", journal, actual, expected.seq)
 
-    def dead_letters(self) -> Iterator[Finding]:
-        """What is left of its deaths. What is swept of them has its event."""
-        story = self._story
+    def check_dead_letters(self) -> Iterator[Finding]:
+        """Findings of the dead letters, which are swept with an event."""
+        history = self._history
         kept = {dead_letter.key.number: dead_letter for dead_letter in self._found.dead_letters} if self._found else {}
-        for number, told in sorted(story.dead_letters.items()):
+        for number, death in sorted(history.dead_letters.items()):
             if number not in kept:
                 yield self._finding(
-                    "no_dead_letter", f"died at seq {told.seq}, dead letter {number}", "no such dead letter", told.seq
+                    "lost_dead_letter",
+                    f"died at seq {death.seq}, dead letter {number}",
+                    "no such dead letter",
+                    death.seq,
                 )
         for number, dead_letter in sorted(kept.items()):
-            record, death = dead_letter.record, story.dead_letters.get(number)
-            if death is None and (self._is_whole or number in story.gone):
-                said = "was taken away" if number in story.gone else "no death with it"
+            record, expected = dead_letter.record, history.dead_letters.get(number)
+            if expected is None and (self._is_whole or number in history.gone):
+                cause = "was deleted" if number in history.gone else "no such death"
                 yield self._finding(
-                    "deathless", f"dead letter {number}: {said}", f"dead letter {number} of kind {record.kind!r}"
+                    "stray_dead_letter",
+                    f"dead letter {number}: {cause}",
+                    f"dead letter {number} of kind {record.kind!r}",
                 )
-            elif death is not None and (death.kind, death.attempts, death.stalls, death.reason) != (
+            elif expected is not None and (expected.kind, expected.attempts, expected.stalls, expected.reason) != (
                 record.kind,
                 record.attempts,
                 record.stalls,
                 dead_letter.reason,
             ):
-                said = f"dead letter {number}, kind {death.kind!r}, {_counts(death.attempts, death.stalls)}"
+                journal = f"dead letter {number}, kind {expected.kind!r}, {_counts(expected.attempts, expected.stalls)}"
                 store = f"kind {record.kind!r}, {_counts(record.attempts, record.stalls)}"
                 yield self._finding(
-                    "dead_letter", f"{said}, {death.reason}", f"{store}, {dead_letter.reason}", death.seq
+                    "dead_letter", f"{journal}, {expected.reason}", f"{store}, {dead_letter.reason}", expected.seq
                 )
 
-    def _told(self) -> str:
-        story = self._story
-        return f"{story.state or 'over'} since {story.event} at seq {story.seq}" if story.seq else "nothing"
+    def _journal_text(self) -> str:
+        history = self._history
+        return f"{history.state or 'over'} since {history.event} at seq {history.seq}" if history.seq else "nothing"
 
-    def _besides(self) -> str:
+    def _remains(self) -> str:
         found = self._found
         if found is None:
             return ""
@@ -190,7 +200,7 @@ class Case:
         return f", but {len(found.dead_letters)} dead letters" if found.dead_letters else ""
 
     def _finding(
-        self, what: What, journal: str, store: str, seq: int | None = None, *, hint: str | None = None
+        self, what: FindingKind, journal: str, store: str, seq: int | None = None, *, hint: str | None = None
     ) -> Finding:
         queue = self._shard.queue
         return Finding(
@@ -201,7 +211,7 @@ class Case:
             id=self._id,
             journal=journal,
             store=store,
-            seq=seq or self._story.seq or None,
+            seq=seq or self._history.seq or None,
             hint=hint or HINTS[what],
         )
 

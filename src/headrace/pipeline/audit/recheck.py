@@ -1,4 +1,4 @@
-"""The second look: jobs that differ are asked for again, and judged only if their journal stood still meanwhile."""
+"""Rechecks jobs that differ: reads them again, and judges those without an event in between."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -9,61 +9,61 @@ from headrace.model.event import Bounds, Event
 from headrace.model.limits import AUDIT_ROUNDS, BATCH_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.results import Found
-from headrace.pipeline.audit.checking import check_ids
 from headrace.pipeline.audit.findings import Finding
-from headrace.pipeline.audit.job_history import Story
+from headrace.pipeline.audit.job_history import JobHistory
 from headrace.pipeline.audit.judge import judge
+from headrace.pipeline.audit.store_checks import check_ids
 from headrace.stores.contract.store import Store
 
-Stories = dict[str, Story | None]
-"""Of the jobs of a shard; None for one without events."""
+Histories = dict[str, JobHistory | None]
+"""Histories of the jobs of a shard by id; None for a job without events."""
 
 
-class Looked(Struct, frozen=True):
-    """What a second look found."""
+class RecheckResult(Struct, frozen=True):
+    """The result of a recheck."""
 
     findings: list[Finding]
     moving: int
-    """Jobs that moved at every look."""
+    """Jobs that moved during every round."""
 
 
-class Tail:
-    """The end of a shard's journal, behind what Spark has read of it: goes on with the stories of some of its jobs."""
+class JournalTail:
+    """The events of a shard behind those that Spark has read, which continue the histories of some of its jobs."""
 
-    def __init__(self, store: Store, shard: Shard, bounds: Bounds, seq: int, stories: Stories) -> None:
+    def __init__(self, store: Store, shard: Shard, bounds: Bounds, seq: int, histories: Histories) -> None:
         self._store, self._shard, self._first = store, shard, bounds
         self.seq = seq
-        """How far the stories have got."""
-        self.stories = stories
-        self.is_torn = False
-        """Whether events were dropped before they were read, or the queue was made anew: nothing can be said then."""
+        """Of the last event in the histories."""
+        self.histories = histories
+        self.is_incomplete = False
+        """Whether events were dropped before they were read, or the queue was created again: then no job is judged."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the journal had its beginning when it was read."""
+        """Whether the journal had its first event when Spark read it."""
         return self._first.first_seq == 1
 
-    async def go_on(self) -> set[str]:
-        """Read on to the end; says which of the jobs have moved."""
+    async def read_on(self) -> set[str]:
+        """Apply the events up to the end; return the ids of the jobs that have moved."""
         bounds = await self._store.journal.bounds(self._shard)
-        if bounds.last_seq < self.seq or is_another(self._first, bounds):
-            self.is_torn = True
+        if bounds.last_seq < self.seq or was_replaced(self._first, bounds):
+            self.is_incomplete = True
             return set()
         moved: set[str] = set()
         async for event in self._events(bounds.last_seq):
             id = event.line.id
-            if id is not None and id in self.stories:
+            if id is not None and id in self.histories:
                 moved.add(id)
-                story = self.stories[id] = self.stories[id] or Story()
-                story.add(event)
+                history = self.histories[id] = self.histories[id] or JobHistory()
+                history.add(event)
         return moved
 
     async def _events(self, upto: int) -> AsyncIterator[Event]:
         while self.seq < upto:
             entries = await self._store.journal.read(self._shard, self.seq, upto)
             if not entries or entries[0].first_seq > self.seq + 1:
-                # Retention was faster, or numbers are missing, which is told of elsewhere.
-                self.is_torn = True
+                # Dropped by retention, or missing, which is a finding of its own.
+                self.is_incomplete = True
                 return
             for entry in entries:
                 for event in entry.events(self._shard):
@@ -71,8 +71,8 @@ class Tail:
             self.seq = entries[-1].last_seq
 
 
-def is_another(before: Bounds, after: Bounds) -> bool:
-    """Whether a journal is not the one that it was: its queue was deleted and made anew, or has lost its end."""
+def was_replaced(before: Bounds, after: Bounds) -> bool:
+    """Whether a journal is another one than before: its queue was deleted and created again, or it lost its end."""
     if before.last_seq < before.first_seq:
         return after.last_seq < before.last_seq
     return (
@@ -82,61 +82,60 @@ def is_another(before: Bounds, after: Bounds) -> bool:
     )
 
 
-async def look_again(store: Store, queue: Queue, tails: Mapping[Shard, Tail]) -> Looked:
-    """Judge the jobs of a queue that the tails have stories of, each as soon as it stood still for a look.
+async def recheck_jobs(store: Store, queue: Queue, tails: Mapping[Shard, JournalTail]) -> RecheckResult:
+    """Judge the jobs of a queue that the tails have histories of, each in the first round in which it does not move.
 
-    What moves meanwhile is asked for again, in smaller and smaller batches, `AUDIT_ROUNDS` times.
+    There are `AUDIT_ROUNDS` rounds, in smaller and smaller batches.
     """
-    findings, left = check_ids([(shard, id) for shard, tail in tails.items() for id in tail.stories])
+    findings, remaining = check_ids([(shard, id) for shard, tail in tails.items() for id in tail.histories])
     size = BATCH_MAX
     for _ in range(AUDIT_ROUNDS):
-        again: list[tuple[Shard, str]] = []
-        for first in range(0, len(left), size):
-            some = left[first : first + size]
-            found, moved = await _look(store, queue, tails, some)
+        moved: list[tuple[Shard, str]] = []
+        for first in range(0, len(remaining), size):
+            batch = remaining[first : first + size]
+            found, moved_in_batch = await _recheck_batch(store, queue, tails, batch)
             findings += found
-            again += moved
-        left, size = again, max(size // 5, 1)
-        if not left:
+            moved += moved_in_batch
+        remaining, size = moved, max(size // 5, 1)
+        if not remaining:
             break
-    return Looked(findings, len(left))
+    return RecheckResult(findings, len(remaining))
 
 
-async def _look(
-    store: Store, queue: Queue, tails: Mapping[Shard, Tail], some: Sequence[tuple[Shard, str]]
+async def _recheck_batch(
+    store: Store, queue: Queue, tails: Mapping[Shard, JournalTail], batch: Sequence[tuple[Shard, str]]
 ) -> tuple[list[Finding], list[tuple[Shard, str]]]:
-    """Findings, and those that moved while they were looked at."""
-    shards = list(dict.fromkeys(shard for shard, _ in some))
+    """Findings, and the jobs that moved meanwhile."""
+    shards = list(dict.fromkeys(shard for shard, _ in batch))
     for shard in shards:
-        await tails[shard].go_on()
-    # At the first of all instants nothing is over yet: so what is not swept is shown, and nothing seems to be missing.
-    found = await store.reads.find(queue, [id for _, id in some], now_ms=0)
-    strangers: dict[Shard, set[str]] = defaultdict(set)
-    for (shard, id), known in zip(some, found, strict=True):
-        if known is None and tails[shard].stories[id] is None:
-            strangers[shard].add(id)
-    hidden = {shard: await _scan_for(store, shard, ids) for shard, ids in strangers.items()}
-    moved = {shard: await tails[shard].go_on() for shard in shards}
+        await tails[shard].read_on()
+    # At time 0 nothing has expired: a record that is not swept yet must not seem to be missing.
+    found = await store.reads.find(queue, [id for _, id in batch], now_ms=0)
+    without_events: dict[Shard, set[str]] = defaultdict(set)
+    for (shard, id), record in zip(batch, found, strict=True):
+        if record is None and tails[shard].histories[id] is None:
+            without_events[shard].add(id)
+    scanned = {shard: await _scan_for(store, shard, ids) for shard, ids in without_events.items()}
+    moved = {shard: await tails[shard].read_on() for shard in shards}
     findings: list[Finding] = []
     again: list[tuple[Shard, str]] = []
-    for (shard, id), given in zip(some, found, strict=True):
-        tail, known = tails[shard], given or hidden.get(shard, {}).get(id)
-        if tail.is_torn or id in moved[shard]:
+    for (shard, id), answer in zip(batch, found, strict=True):
+        tail, record = tails[shard], answer or scanned.get(shard, {}).get(id)
+        if tail.is_incomplete or id in moved[shard]:
             again.append((shard, id))
         else:
-            findings += judge(shard, id, tail.stories[id], known, tail.is_whole)
+            findings += judge(shard, id, tail.histories[id], record, tail.is_whole)
     return findings, again
 
 
 async def _scan_for(store: Store, shard: Shard, ids: set[str]) -> dict[str, Found]:
-    """What a scan shows of these jobs, which nobody enqueued: a store does not look for a job where its counters say
-    that there is none."""
-    seen: dict[str, Found] = {}
+    """Records of these jobs without events from a scan: a store does not look up a job where its counters are zero."""
+    records: dict[str, Found] = {}
     cursor: str | None = None
-    while len(seen) < len(ids):
-        part = await store.reads.scan(shard, "alive", cursor=cursor)
-        seen |= {each.id: each for each in part.rows if each.id in ids}
-        cursor = part.cursor
+    while len(records) < len(ids):
+        page = await store.reads.scan(shard, "alive", cursor=cursor)
+        records |= {each.id: each for each in page.rows if each.id in ids}
+        cursor = page.cursor
         if cursor is None:
             break
-    return seen
+    return records

@@ -3,9 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from headrace.model.errors import BadConfig
 from headrace.model.limits import DURATION_MS_MAX, KIND_CHARS_MAX
@@ -13,8 +11,9 @@ from headrace.model.names import DEFAULT_TENANT, Queue
 from headrace.model.times import Duration, duration_ms
 from headrace.model.validate import check_text, cut
 from headrace.pipeline.source.store_access import connect
-from headrace.pipeline.spark_errors import unwrap_errors
-from headrace.pipeline.sql import at_run_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 NAME_CHARS_MAX = 80
 """The name of a backfill is part of every key."""
@@ -66,11 +65,17 @@ def store_now_ms(url: str) -> int:
 
 
 @contextmanager
-def counted_rows(frame: DataFrame, texts: Mapping[str, str]) -> Iterator[tuple[DataFrame, int]]:
+def counted_rows(frame: "DataFrame", texts: Mapping[str, str]) -> Iterator[tuple["DataFrame", int]]:
     """The rows of a frame and their number, persisted for this block so that the counted rows are the written ones.
 
     An error of a user's SQL on a row is raised here in one sentence (see `at_run_time`).
     """
+    # Commands check their options by the functions above, without Spark.
+    from pyspark import StorageLevel
+
+    from headrace.pipeline.spark_errors import unwrap_errors
+    from headrace.pipeline.sql import at_run_time
+
     with unwrap_errors(), at_run_time(texts):
         rows = frame.persist(StorageLevel.MEMORY_AND_DISK)  # computes constants already
     try:

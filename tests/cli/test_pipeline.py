@@ -16,7 +16,7 @@ OTHERS = ("fleet", "ingest", "map", "views")
 ONCE = ("history", "stats")
 NEEDED = {"replay": ["--where", "true"], "backfill": ["--where", "true", "--name", "again"]}
 """What a command cannot do without."""
-NOTHING = "there are no events yet: the first job of a queue creates it, as in: headrace enqueue KIND"
+NOTHING = "there are no events yet; enqueue a first job with: headrace enqueue KIND"
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
     code, told = main(words(name)), capsys.readouterr()
     code_json, document = main(words(name, "--json")), capsys.readouterr()
 
-    sentence = "there is no history in headrace-data yet; write one with: headrace pipeline history --once"
+    sentence = "there is no history in headrace-data; write one with: headrace pipeline history --once"
     assert (code, told.out, told.err) == (0, f"{sentence if name == 'compact' else NOTHING}\n", "")
     assert (code_json, document.err) == (0, "")
     assert isinstance(json.loads(document.out), dict)
@@ -59,7 +59,7 @@ def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
         (words("jobs", "--queue", "none"), "there is no queue 'none' of any tenant"),
         (words("jobs", "--conf", "spark"), "--conf must be NAME=VALUE; found 'spark'"),
         (words("jobs", "--url", "memory://"), "no other process sees a store in memory"),
-        (words("history", "--hold", "--no-consumer"), "--hold is for a consumer, and --no-consumer was given"),
+        (words("history", "--hold", "--no-consumer"), "--hold needs a consumer, and --no-consumer was given"),
         (words("history", "--every", "soon"), "every 'soon' is not a valid duration"),
         (words("replay", "--spread", "soon"), "spread 'soon' is not a valid duration"),
         (words("replay", "--queue", "none"), "there is no queue 'none' of any tenant"),
@@ -90,7 +90,7 @@ def test_the_folder_may_come_from_the_environment_and_the_project(
     main(words("compact"))
     of_environment = capsys.readouterr().out
 
-    assert ("in of-project yet" in of_project, "in of-environment yet" in of_environment) == (True, True)
+    assert ("in of-project;" in of_project, "in of-environment;" in of_environment) == (True, True)
 
 
 def test_help_and_refusals_bring_no_spark() -> None:

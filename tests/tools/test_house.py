@@ -13,6 +13,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "headrace"
 
 ROOMS = (
     "app",
+    "cli/pipeline",
     "client",
     "feeds",
     "model",

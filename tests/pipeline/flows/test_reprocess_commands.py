@@ -26,24 +26,24 @@ ASKING = """
 import typer
 from headrace.cli.output import Output
 from headrace.cli.pipeline.progress import ProgressLine
-from headrace.cli.pipeline.reprocess import counted_first
+from headrace.cli.pipeline.reprocess import confirm_counts
 from headrace.pipeline.flows.replay import ReplayReport
 
 output = Output(json=False)
 line = ProgressLine(output)
 try:
     with line.running("counting"):
-        done = counted_first(
+        report = confirm_counts(
             output,
             line,
             count=lambda: ReplayReport(found=5, died_before_ms=1, dry=True),
-            size=lambda would: would.found,
-            show=lambda would: output.say("the groups"),
-            do=lambda would: ReplayReport(found=would.found, replayed=5, died_before_ms=1),
+            size=lambda counts: counts.found,
+            show=lambda counts: output.say("the groups"),
+            write=lambda counts: ReplayReport(found=counts.found, replayed=5, died_before_ms=1),
             dry_run=False,
             yes=False,
         )
-    output.say(done.sentence())
+    output.say(report.sentence())
 except typer.Abort:
     raise SystemExit(130)
 """
@@ -113,7 +113,7 @@ def test_backfill_shows_the_counts_first_and_enqueues_after_confirmation(run: Ru
 
     assert dry.splitlines()[2].split() == ["4", "0", "acme/mail", "send", "4"]
     assert dry.splitlines()[-1] == "4 jobs would be enqueued again"
-    assert "nothing was changed; leave out --dry-run to do it\n" in hint
+    assert "nothing was changed; run it without --dry-run\n" in hint
     assert untouched == []
     assert (done["dry"], done["origin"], done["created"], done["missing"]) == (False, "history", 4, 0)
     assert sorted((record.kind, record.payload) for record in waiting(url, MAIL)) == [

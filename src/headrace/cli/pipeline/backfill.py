@@ -1,4 +1,4 @@
-"""`headrace pipeline backfill`: jobs of the past, by the events that tell of them, are enqueued again."""
+"""`headrace pipeline backfill`: enqueues past jobs again whose events match a condition in SQL."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,8 +8,8 @@ from headrace.cli.options import DryRun, Json, Url, Yes
 from headrace.cli.output import Output
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
-from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
-from headrace.cli.pipeline.session import PipelineRequest, look, working
+from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, confirm_counts
+from headrace.cli.pipeline.session import PipelineRequest, open_events, read_backlog
 
 if TYPE_CHECKING:
     from headrace.pipeline.flows.backfill import BackfillReport
@@ -17,22 +17,27 @@ if TYPE_CHECKING:
 COLUMNS = ("jobs#", "without payload#", "queue", "kind", "events#")
 Where = Annotated[
     str,
-    typer.Option("--where", metavar="SQL", help="Which events, as in: event = 'done' and kind = 'invoice'"),
+    typer.Option(
+        "--where", metavar="SQL", help="Condition on the events, such as: event = 'done' and kind = 'invoice'"
+    ),
 ]
-Name = Annotated[
-    str, typer.Option("--name", help="What this backfill is known by: under one name, a job is made once.")
+Name = Annotated[str, typer.Option("--name", help="Name of the backfill; under one name, each job is enqueued once.")]
+ToQueue = Annotated[
+    str | None,
+    typer.Option("--to-queue", metavar="NAME", help="Queue of the new jobs; that of the past job by default."),
 ]
-ToQueue = Annotated[str | None, typer.Option("--to-queue", metavar="NAME", help="Another queue than they were in.")]
-ToKind = Annotated[str | None, typer.Option("--to-kind", metavar="KIND", help="Another kind than they had.")]
+ToKind = Annotated[
+    str | None, typer.Option("--to-kind", metavar="KIND", help="Kind of the new jobs; that of the past job by default.")
+]
 Payload = Annotated[
     str | None,
     typer.Option(
         "--payload",
         metavar="SQL",
-        help="Another payload: SQL over tenant, queue, id, life, kind, tag, priority, payload.",
+        help="Payload of the new jobs: SQL over tenant, queue, id, life, kind, tag, priority, payload.",
     ),
 ]
-Keep = Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long jobs are known as made: 30d.")]
+Keep = Annotated[str, typer.Option("--keep", metavar="DURATION", help="Time that keys are remembered: 30d.")]
 
 
 def backfill(
@@ -56,31 +61,33 @@ def backfill(
     conf: Conf = None,
     json: Json = False,
 ) -> None:
-    """Enqueue jobs of the past again: those behind the events for which a condition in SQL is true.
+    """Enqueue past jobs again whose events match a condition in SQL.
 
-    Counts them, shows groups of them, and asks. Each job is made once under a name, however often this is run, and the
-    jobs that it made are not taken themselves. Payloads are in the journal where the queue has journal_payloads on, and
-    in a history that is written with --payloads; a job without one is named and left out.
+    Counts the matches, shows them in groups, and asks. Under one name each past job is enqueued once, and the new jobs
+    are never selected themselves. The journal has payloads where the queue has journal_payloads on, and a history if it
+    is written with --payloads; jobs without a payload are named and left out.
+
+    Example: headrace pipeline backfill --name fix --where "kind = 'invoice'"
     """
     from headrace.pipeline.flows.reprocess import check_name, check_target, check_times
 
     output = Output(json=json)
-    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
-    later, over = typed_duration(delay), typed_duration(spread)
+    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    delay_time, spread_time = typed_duration(delay), typed_duration(spread)
     check_name(name)
-    check_times(later, over)
+    check_times(delay_time, spread_time)
     check_target(to_queue, to_kind, typed_duration(keep))
-    look(asked.store, ALL, ALL)  # a history is read without the store, which must be there to take the jobs
-    with working(asked, output) as work:
+    read_backlog(request.store, ALL, ALL)  # a history is read without the store, which takes the jobs
+    with open_events(request, output) as work:
         if work is None:
             return
         from headrace.pipeline.flows.backfill import backfill_jobs
 
-        def run(*, dry: bool, happened_before_ms: int | None = None) -> "BackfillReport":
+        def backfill_matches(*, dry: bool, happened_before_ms: int | None = None) -> "BackfillReport":
             return backfill_jobs(
                 work.spark,
-                asked.store,
-                asked.data_dir,
+                request.store,
+                request.data_dir,
                 where,
                 name=name,
                 tenant=tenant,
@@ -89,8 +96,8 @@ def backfill(
                 to_kind=to_kind,
                 payload=payload,
                 origin=work.events.origin,
-                delay=later,
-                spread=over,
+                delay=delay_time,
+                spread=spread_time,
                 keep=typed_duration(keep),
                 limit=limit,
                 dry_run=dry,
@@ -99,36 +106,37 @@ def backfill(
                 on_stage=work.line.stage,
             )
 
-        done = counted_first(
+        report = confirm_counts(
             output,
             work.line,
-            count=lambda: run(dry=True),
-            size=lambda would: would.jobs - would.missing,
-            show=lambda would: _show(output, would),
-            # The same jobs as were shown: what happened since was not.
-            do=lambda would: run(dry=False, happened_before_ms=None if would is None else would.happened_before_ms),
+            count=lambda: backfill_matches(dry=True),
+            size=lambda counts: counts.jobs - counts.missing,
+            show=lambda counts: _show_groups(output, counts),
+            # Only the jobs that were shown, and none of later events.
+            write=lambda counts: backfill_matches(
+                dry=False, happened_before_ms=None if counts is None else counts.happened_before_ms
+            ),
             dry_run=dry_run,
             yes=yes,
         )
-    output.document(done)
-    output.say(done.sentence())
-    if done.missing:
+    output.document(report)
+    output.say(report.sentence())
+    if report.missing:
         output.hint(
-            "the journal has payloads from when a queue is told to keep them (headrace queues configure QUEUE"
-            " journal_payloads=true), and so has a history that is written with --payloads; or make them with"
-            " --payload SQL"
+            "a journal records payloads with headrace queues configure QUEUE journal_payloads=true, and a history with"
+            " --payloads; or make them with --payload SQL"
         )
-    if done.dry and done.jobs > done.missing:
-        output.hint("nothing was changed; leave out --dry-run to do it")
+    if report.dry and report.jobs > report.missing:
+        output.hint("nothing was changed; run it without --dry-run")
 
 
-def _show(output: Output, found: "BackfillReport") -> None:
-    if not found.groups:
+def _show_groups(output: Output, report: "BackfillReport") -> None:
+    if not report.groups:
         return
     rows = [
         (each.jobs, each.missing, f"{each.tenant}/{each.queue}", each.kind, each.events)
-        for each in found.groups[:GROUPS_SHOWN]
+        for each in report.groups[:GROUPS_SHOWN]
     ]
     output.table(COLUMNS, rows, empty="")
-    if len(found.groups) > GROUPS_SHOWN:
-        output.say(f"and {len(found.groups) - GROUPS_SHOWN:,} smaller groups; --json has them")
+    if len(report.groups) > GROUPS_SHOWN:
+        output.say(f"and {len(report.groups) - GROUPS_SHOWN:,} smaller groups; --json has them")

@@ -1,4 +1,4 @@
-"""`headrace pipeline fleet`: Spark's executors as workers for the jobs of an app."""
+"""`headrace pipeline fleet`: runs the jobs of an app on Spark's executors."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,8 +10,8 @@ from headrace.cli.options import AppName, Json, Url, load_placed_app, worker_ten
 from headrace.cli.output import Output
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import MASTER, Conf, Master, engine, spark_url
-from headrace.cli.pipeline.progress import ProgressLine, Stopping
-from headrace.cli.pipeline.session import reach, sparked
+from headrace.cli.pipeline.progress import ProgressLine, StopSignal
+from headrace.cli.pipeline.session import check_store, spark_session
 from headrace.cli.worker import queue_selection
 from headrace.model.errors import BadConfig
 from headrace.model.limits import FLEET_WORKERS_MAX
@@ -41,14 +41,14 @@ Workers = Annotated[
         min=1,
         max=FLEET_WORKERS_MAX,
         show_default=False,
-        help="How many workers; as many as Spark has cores when not given.",
+        help="Number of workers; one per core of Spark by default.",
     ),
 ]
 Until = Annotated[
     Literal["drained", "idle"],
-    typer.Option("--until", help="End when nothing is left, now or later (drained), or when nothing is due (idle)."),
+    typer.Option("--until", help="Exit when no jobs are left (drained), or when none are due (idle)."),
 ]
-RunOn = Annotated[bool, typer.Option("--run-on", help="Do not end by itself.")]
+RunOn = Annotated[bool, typer.Option("--run-on", help="Run until Ctrl-C.")]
 For = Annotated[
     str | None,
     typer.Option(
@@ -56,7 +56,7 @@ For = Annotated[
         metavar="DURATION",
         envvar="HEADRACE_PIPELINE_FLEET_FOR",
         show_default=False,
-        help="End after so long: 90s, 10m, 1h.",
+        help="Exit after this time: 90s, 10m, 1h.",
     ),
 ]
 FleetQueues = Annotated[
@@ -64,24 +64,23 @@ FleetQueues = Annotated[
     typer.Option(
         "--queue",
         "-q",
-        help="Claim from this queue; again for more, the first comes first. NAME=WEIGHT gives shares instead."
-        " Without it: the queues of the app's jobs.",
+        help="Queue to claim from, in this order; repeatable. NAME=WEIGHT claims by shares. By default, the queues of"
+        " the app's jobs.",
     ),
 ]
 TenantName = Annotated[
     str | None,
     typer.Option(
         "--tenant",
-        help="Whose the queues are: those that are named, else the app's, by their names; as the app says when not"
-        " given.",
+        help="Tenant of the queues; that of the app by default.",
     ),
 ]
-Capacity = Annotated[int, typer.Option("--capacity", "-c", help="Jobs at once on each worker, counted by weight.")]
-Threads = Annotated[int, typer.Option("--threads", help="Plain functions at once on each worker.")]
+Capacity = Annotated[int, typer.Option("--capacity", "-c", help="Concurrent jobs of a worker, counted by weight.")]
+Threads = Annotated[int, typer.Option("--threads", help="Threads of a worker for plain functions.")]
 Lease = Annotated[
-    str, typer.Option("--lease", help="After this long without a sign of life, other workers may take over.")
+    str, typer.Option("--lease", help="Time without a heartbeat after which other workers may take over a job.")
 ]
-Grace = Annotated[str, typer.Option("--grace", help="How long running jobs may go on when the fleet is asked to stop.")]
+Grace = Annotated[str, typer.Option("--grace", help="Time that running jobs have to finish when the fleet stops.")]
 
 
 def fleet(
@@ -103,10 +102,12 @@ def fleet(
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Run the jobs of an app on Spark's executors, until nothing is left of them.
+    """Run the jobs of an app on Spark's executors.
 
-    Each is a worker as any other: it claims under leases, and what it cannot end comes back. Ctrl-C: nothing more is
-    claimed and running jobs may end; once more ends at once. What it says at the end is what the journal tells.
+    Each executor task runs a normal worker with leases and heartbeats. Ctrl-C stops claiming and lets running jobs
+    finish; a second Ctrl-C exits at once. The report at the end is computed from the journal.
+
+    Example: headrace pipeline fleet app:app --workers 8
     """
     output, name = Output(json=json), target or app
     if name is None:
@@ -124,29 +125,29 @@ def fleet(
         config["queues"] = queue_selection(queue)
     config["tenant"] = worker_tenant(context, queue, tenant)
     for_ms = None if for_ is None else duration_ms("for", typed_duration(for_))
-    found = _checked(load_placed_app(name, context, url), name, config)
-    reach(spark_url(found.url), new=True)
-    stopping, line = Stopping(), ProgressLine(output)
-    with sparked(engine(master, conf), line, None) as spark:
+    loaded = _check(load_placed_app(name, context, url), name, config)
+    check_store(spark_url(loaded.url), new=True)
+    stopping, line = StopSignal(), ProgressLine(output)
+    with spark_session(engine(master, conf), line, None) as spark:
         from headrace.pipeline.flows.fleet.run import run_fleet
 
-        line.stage(f"fleet of {name}")
-        with stopping.heard():
+        line.stage(f"running {name}")
+        with stopping.handle_signals():
             report = run_fleet(
                 spark,
                 name,
-                url=spark_url(found.url),
+                url=spark_url(loaded.url),
                 workers=workers,
                 until=None if run_on else until,
                 for_ms=for_ms,
                 on_progress=(
-                    lambda progress: line.own(
-                        progress_text(progress), progress.settled, progress.settled + progress.remaining
+                    lambda progress: line.show_progress(
+                        fleet_text(progress), progress.settled, progress.settled + progress.remaining
                     )
                 )
                 if line.shown
                 else None,
-                stopping=stopping.asked,
+                stopping=stopping.event,
                 **config,
             )
     _show(output, report)
@@ -155,8 +156,8 @@ def fleet(
     return NO if report.end_reason == "cancelled" else OK
 
 
-def _checked(app: "App", name: str, config: "WorkerFields") -> "App":
-    """The app, if a fleet of it can be: Spark takes seconds to start."""
+def _check(app: "App", name: str, config: "WorkerFields") -> "App":
+    """The app; refuses one that cannot run as a fleet, before Spark takes seconds to start."""
     if not len(app.handlers):
         raise BadConfig(f"{name} has no jobs; put @app.job above a function, in a module that {name} imports")
     settings_of(
@@ -165,7 +166,7 @@ def _checked(app: "App", name: str, config: "WorkerFields") -> "App":
     return app
 
 
-def progress_text(progress: "FleetProgress") -> str:
+def fleet_text(progress: "FleetProgress") -> str:
     """The progress of a fleet in one line."""
     dead = f" · {progress.dead:,} dead" if progress.dead else ""
     crashes = f" · {progress.crashes:,} crash{'' if progress.crashes == 1 else 'es'}" if progress.crashes else ""

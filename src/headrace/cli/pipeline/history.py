@@ -1,4 +1,4 @@
-"""`headrace pipeline history` and `compact`: every event into Parquet files, exactly once, and few files of them."""
+"""`headrace pipeline history` and `compact`: writes every event to files exactly once, and merges small files."""
 
 from typing import Annotated, Literal
 
@@ -26,20 +26,22 @@ from headrace.cli.pipeline.options import (
     engine,
     folder_of,
 )
-from headrace.cli.pipeline.progress import Followed, ProgressLine
-from headrace.cli.pipeline.session import NOTHING, PipelineRequest, query_metrics, short, sparked
+from headrace.cli.pipeline.progress import ProgressLine, QueryRun
+from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, query_metrics, short_path, spark_session
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 from headrace.pipeline.history.layout import GLOB
 
-Payloads = Annotated[bool, typer.Option("--payloads", help="Payloads and results as well, while the store has them.")]
-Form = Annotated[Literal["parquet", "delta"], typer.Option("--form", help="Plain files, or a Delta table.")]
-ConsumerName = Annotated[
-    str, typer.Option("--consumer", help="The name under which the journals remember how far this is.")
+Payloads = Annotated[
+    bool, typer.Option("--payloads", help="Write payloads and results as well, while the store has them.")
 ]
-NoConsumer = Annotated[bool, typer.Option("--no-consumer", help="Leave nothing in the journals.")]
-Hold = Annotated[bool, typer.Option("--hold", help="Let the journals keep what was not written yet (age and count).")]
-UntilDay = Annotated[str | None, typer.Option("--until-day", metavar="DAY", help="Leave later days alone: 2030-01-31.")]
+Form = Annotated[Literal["parquet", "delta"], typer.Option("--form", help="Write Parquet files, or a Delta table.")]
+ConsumerName = Annotated[str, typer.Option("--consumer", help="Name of the checkpoint in the journals.")]
+NoConsumer = Annotated[bool, typer.Option("--no-consumer", help="Keep no checkpoint in the journals.")]
+Hold = Annotated[
+    bool, typer.Option("--hold", help="Exempt events that are not written yet from the journals' retention.")
+]
+UntilDay = Annotated[str | None, typer.Option("--until-day", metavar="DAY", help="Last day to merge: 2030-01-31.")]
 
 
 def history(
@@ -62,32 +64,34 @@ def history(
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Write every event to files by day and queue, each exactly once, until Ctrl-C.
+    """Write every event to files, each exactly once.
 
-    It goes on where the folder ends, whatever has stopped it. DuckDB, Polars and Spark read the files as
+    Runs until Ctrl-C, and continues after a restart where the folder ends. DuckDB, Polars and Spark read the files as
     history/day=*/queue=*/*.parquet.
+
+    Example: headrace pipeline history --dir /data --metrics-port 9464
     """
-    output, followed = Output(json=json), Followed()
-    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
-    every_ms, data_dir = duration_ms("every", typed_duration(every)), asked.data_dir
+    output, query_run = Output(json=json), QueryRun()
+    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
+    every_ms, data_dir = duration_ms("every", typed_duration(every)), request.data_dir
     if no_consumer and hold:
-        raise BadConfig("--hold is for a consumer, and --no-consumer was given; leave one out")
-    found = asked.look()
-    if not found.events and once:
+        raise BadConfig("--hold needs a consumer, and --no-consumer was given; leave one out")
+    backlog = request.read_backlog()
+    if not backlog.events and once:
         output.document({"events": 0, "history": str(data_dir.history)})
-        output.say(NOTHING)
+        output.say(NO_EVENTS)
         return OK
     line = ProgressLine(output)
     with (
-        sparked(asked.engine, line, found.events if once else None) as spark,
+        spark_session(request.engine, line, backlog.events if once else None) as spark,
         query_metrics(spark, metrics_host, metrics_port, output),
     ):
         from headrace.pipeline.history.run import follow_history
 
-        line.stage(f"history into {short(data_dir.history)}")
+        line.stage(f"history into {short_path(data_dir.history)}")
         query = follow_history(
             spark,
-            asked.store,
+            request.store,
             data_dir.history,
             tenant=tenant,
             queue=queue,
@@ -100,23 +104,23 @@ def history(
             hold=hold,
             fail_on_loss=not allow_loss,
         )
-        far = followed.run(query, line)
+        progress = query_run.follow(query, line)
     output.document(
         {
-            "events": far.events,
-            "batches": far.batches,
-            "behind": far.behind,
-            "skipped": far.skipped,
-            "lost": far.lost,
-            "seconds": followed.seconds,
+            "events": progress.events,
+            "batches": progress.batches,
+            "behind": progress.behind,
+            "skipped": progress.skipped,
+            "lost": progress.lost,
+            "seconds": query_run.seconds,
             "history": str(data_dir.history),
             "glob": GLOB,
         }
     )
-    followed.close(output, "history", far)
-    output.say(f"  {short(data_dir.history)}/{GLOB}")
-    output.hint(f"next: {asked.words('jobs')}, or {asked.words('report')}")
-    return INTERRUPTED if followed.interrupted else OK
+    query_run.say_summary(output, "history", progress)
+    output.say(f"  {short_path(data_dir.history)}/{GLOB}")
+    output.hint(f"next: {request.words('jobs')}, or {request.words('report')}")
+    return INTERRUPTED if query_run.interrupted else OK
 
 
 def compact(
@@ -124,7 +128,10 @@ def compact(
     until_day: UntilDay = None,
     json: Json = False,
 ) -> None:
-    """Merge the small files of the history, beside whoever writes and reads it."""
+    """Merge small files of the history, beside writers and readers.
+
+    Example: headrace pipeline compact --until-day 2030-01-31
+    """
     from headrace.pipeline.data_dir import DataDir
     from headrace.pipeline.history.state import read_state
 
@@ -132,21 +139,21 @@ def compact(
     if read_state(data_dir.history) is None:
         output.document({"folders": 0})
         output.say(
-            f"there is no history in {short(data_dir.folder)} yet; write one with: headrace pipeline history --once"
+            f"there is no history in {short_path(data_dir.folder)}; write one with: headrace pipeline history --once"
         )
         return
     line = ProgressLine(output)
-    with line.running(f"compacting {short(data_dir.history)}"):
+    with line.running(f"compacting {short_path(data_dir.history)}"):
         from headrace.pipeline.history.compact import compact as merge
 
         done = merge(
             data_dir.history,
             until_day=until_day,
-            on_progress=lambda done, total: line.tell(f"{done:,}/{counted(total, 'folder')}", done, total),
+            on_progress=lambda done, total: line.update(f"{done:,}/{counted(total, 'folder')}", done, total),
         )
     output.document(done)
     if not done.folders:
-        output.say("there was nothing to merge")
+        output.say("no small files to merge")
         return
     output.say(
         f"{done.files_before:,} files of {counted(done.folders, 'folder')} became {done.files_after:,}:"

@@ -1,4 +1,4 @@
-"""`headrace pipeline ingest`: rows of any table, file or stream that Spark reads, as jobs."""
+"""`headrace pipeline ingest`: makes a job of each row of files, a table or a stream."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,8 +23,8 @@ from headrace.cli.pipeline.options import (
     folder_of,
     spark_url,
 )
-from headrace.cli.pipeline.progress import Followed, ProgressLine
-from headrace.cli.pipeline.session import reach, short, sparked
+from headrace.cli.pipeline.progress import ProgressLine, QueryRun
+from headrace.cli.pipeline.session import check_store, short_path, spark_session
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 FEW_BYTES = 64 * 2**20
-"""Files smaller than this are read before Java's better compiler has paid for itself."""
-WHAT = "--map"
-WORDS = {
+"""Below this, Java's optimizing compiler costs more time than it saves."""
+MAP = "--map"
+OUTCOMES = {
     "created": "new jobs",
-    "updated": "jobs that were waiting, and were changed",
-    "blocked": "jobs that wait behind their active namesake",
-    "duplicate": "written by an earlier run: nothing was done",
-    "folded": "the key of another row: both are one job",
+    "updated": "waiting jobs that were changed",
+    "blocked": "jobs that wait behind an active job with their id",
+    "duplicate": "written by an earlier run",
+    "folded": "have the key of another row: both are one job",
     "jobs": "jobs that would be sent",
 }
 
@@ -50,64 +50,66 @@ Named = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="A path, a pattern of paths, a table of Spark's catalog, or - for a format without a path, such as jdbc.",
+        help="Path, pattern of paths, table of Spark's catalog, or - for a format without a path, such as jdbc.",
     ),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", show_default=False, help="parquet, csv, json, orc, text, delta, …; guessed from the name."
+        "--format", show_default=False, help="Format: parquet, csv, json, orc, text, delta, …; by the name by default."
     ),
 ]
 Given = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", metavar="NAME=VALUE", help="An option of Spark's reader, as header=false; again for more."
-    ),
+    typer.Option("--option", metavar="NAME=VALUE", help="Option of Spark's reader, such as header=false; repeatable."),
 ]
 Schema = Annotated[
     str | None,
-    typer.Option("--schema", show_default=False, help="The columns, as 'id bigint, name string', instead of a guess."),
+    typer.Option(
+        "--schema", show_default=False, help="Columns, such as 'id bigint, name string'; inferred by default."
+    ),
 ]
 Sql = Annotated[
-    str | None, typer.Option("--sql", show_default=False, help="A query of the rows: 'select … from source'.")
+    str | None, typer.Option("--sql", show_default=False, help="Query over the rows: 'select … from source'.")
 ]
-Where = Annotated[str | None, typer.Option("--where", show_default=False, help="Only rows for which this SQL is true.")]
+Where = Annotated[str | None, typer.Option("--where", show_default=False, help="Condition on the rows in SQL.")]
 Name = Annotated[
     str,
-    typer.Option("--name", help="What these rows' keys are unique in: the same name again makes no job a second time."),
+    typer.Option("--name", help="Namespace of the rows' keys: under one name, each row becomes one job."),
 ]
 Maps = Annotated[
     list[str] | None,
     typer.Option(
         "--map",
         metavar="COLUMN=SQL",
-        help="What a column of the jobs is made of: key=order_id, 'payload=struct(id, email)', run_at=due, …",
+        help="SQL for a column of the jobs: key=order_id, 'payload=struct(id, email)', run_at=due, …; repeatable.",
     ),
 ]
-Kind = Annotated[str | None, typer.Option("--kind", show_default=False, help="The kind of all jobs, unless mapped.")]
+Kind = Annotated[str | None, typer.Option("--kind", show_default=False, help="Kind of all jobs, unless mapped.")]
 QueueName = Annotated[
     str | None,
-    typer.Option("--queue", "-q", envvar="HEADRACE_QUEUE", show_default=False, help="The queue, unless mapped."),
+    typer.Option(
+        "--queue", "-q", envvar="HEADRACE_QUEUE", show_default=False, help="Queue of all jobs, unless mapped."
+    ),
 ]
 Shards = Annotated[
-    int | None, typer.Option("--shards", min=1, show_default=False, help="Of a queue that is not there yet.")
+    int | None, typer.Option("--shards", min=1, show_default=False, help="Shards of a queue that does not exist yet.")
 ]
-Keep = Annotated[str, typer.Option("--keep", help="How long a row is known as written.")]
+Keep = Annotated[str, typer.Option("--keep", help="Time that keys are remembered.")]
 Refused = Annotated[
     str | None,
     typer.Option(
-        "--refused", metavar="FOLDER", show_default=False, help="Where refused rows are kept; else below --dir."
+        "--refused", metavar="FOLDER", show_default=False, help="Folder of refused rows; below --dir by default."
     ),
 ]
-Follow = Annotated[bool, typer.Option("--follow", help="Go on with files that come later, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Continue with new files until Ctrl-C.")]
 NoCheck = Annotated[
-    bool, typer.Option("--no-check", help="Do not read all rows once before the first is written, to check the SQL.")
+    bool, typer.Option("--no-check", help="Skip the check of the SQL on all rows before the first is written.")
 ]
 
 
 class IngestRequest(Struct, frozen=True, kw_only=True):
-    """What is ingested, and where to."""
+    """The options of an ingest."""
 
     source: "Source"
     schema: str | None
@@ -122,20 +124,20 @@ class IngestRequest(Struct, frozen=True, kw_only=True):
     shards: int | None
     keep: str
     folder: Path
-    """Where a stream remembers how far it is."""
+    """Folder of a stream's checkpoint."""
     refused: Path
     engine: SparkEngine
 
     @property
-    def said(self) -> str:
-        """The source as a person would type it here."""
+    def source_text(self) -> str:
+        """The source as typed here."""
         if self.source.path is None:
             return str(self.source.format)
-        return self.source.name if self.source.format is None else short(Path(self.source.name))
+        return self.source.name if self.source.format is None else short_path(Path(self.source.name))
 
     @property
-    def few(self) -> int | None:
-        """None when nobody knows how many rows there are, or there are many."""
+    def events(self) -> int | None:
+        """0 for a small file, which needs no tuning of Spark; None for others."""
         files = [Path(self.source.name)] if self.source.format is not None else []
         sizes = [file.stat().st_size for file in files if file.is_file()]
         return 0 if sizes and sum(sizes) < FEW_BYTES else None
@@ -167,23 +169,25 @@ def ingest(
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Make a job of each row of a table, of files or of a stream of files, once however often it is run.
+    """Make a job of each row of files, a table or a stream.
 
-    Without --map, a job's payload is its whole row, and equal rows are one job. Refused rows are kept with their
-    reason; it ends with 1 when there are some.
+    Further runs under the same name make no job twice. Without --map, a job's payload is its whole row, and equal rows
+    are one job. Refused rows are kept with the reason. Exits with 1 when a row was refused.
+
+    Example: headrace pipeline ingest orders.csv --name orders --kind ship
     """
     output = Output(json=json)
     if once and not follow:
-        raise BadConfig("--once is for --follow, and without that everything is read once; leave it out")
+        raise BadConfig("--once is for --follow; without it, all rows are read once: leave it out")
     if follow and dry_run:
-        raise BadConfig("--dry-run is for what is there now; leave out --follow")
+        raise BadConfig("--dry-run has no end with --follow; leave one out")
     every_ms = duration_ms("every", typed_duration(every))
-    asked = IngestRequest(
+    request = IngestRequest(
         source=source_of(source, format, pairs("--option", option or []), master),
         schema=schema,
         sql=sql,
         where=where,
-        columns=pairs(WHAT, map or []),
+        columns=pairs(MAP, map or []),
         url=spark_url(url),
         name=name,
         kind=kind,
@@ -195,106 +199,124 @@ def ingest(
         refused=folder_of(dir) / "refused" / name if refused is None else folder_of(refused),
         engine=engine(master, conf),
     )
-    _check(asked, dry_run=dry_run)
-    return _follow(output, asked, every_ms, once=once) if follow else _batch(output, asked, dry_run, not no_check)
+    _check(request, dry_run=dry_run)
+    return _follow(output, request, every_ms, once=once) if follow else _batch(output, request, dry_run, not no_check)
 
 
-def _check(asked: IngestRequest, *, dry_run: bool) -> None:
-    """Refuse what makes no sense, and a store that is not there, before Spark is started."""
+def _check(request: IngestRequest, *, dry_run: bool) -> None:
+    """Refuse wrong options, and a store that cannot be reached, before Spark is started."""
     with needing_spark():
         from headrace.pipeline.flows.ingest.mapping import Mapping
         from headrace.pipeline.flows.ingest.run import IngestTarget
 
     target = IngestTarget(
-        name=asked.name, queue=asked.queue, kind=asked.kind, tenant=asked.tenant, shards=asked.shards, keep=asked.keep
+        name=request.name,
+        queue=request.queue,
+        kind=request.kind,
+        tenant=request.tenant,
+        shards=request.shards,
+        keep=request.keep,
     )
-    target.check(Mapping(asked.columns).columns)
-    reach(asked.url, new=not dry_run)
+    target.check(Mapping(request.columns).columns)
+    check_store(request.url, new=not dry_run)
 
 
-def _batch(output: Output, asked: IngestRequest, dry_run: bool, check: bool) -> int:
+def _batch(output: Output, request: IngestRequest, dry_run: bool, check: bool) -> int:
     line = ProgressLine(output)
-    with sparked(asked.engine, line, asked.few) as spark:
+    with spark_session(request.engine, line, request.events) as spark:
         from headrace.pipeline.flows.ingest.read import read_source
         from headrace.pipeline.flows.ingest.run import ingest_rows
 
-        line.stage(f"reading {asked.said}")
-        frame = read_source(spark, asked.source, schema=asked.schema, sql=asked.sql, where=asked.where, corrupt=True)
-        done = ingest_rows(
+        line.stage(f"reading {request.source_text}")
+        frame = read_source(
+            spark, request.source, schema=request.schema, sql=request.sql, where=request.where, corrupt=True
+        )
+        report = ingest_rows(
             frame,
-            asked.url,
-            asked.columns,
-            name=asked.name,
-            queue=asked.queue,
-            kind=asked.kind,
-            tenant=asked.tenant,
-            shards=asked.shards,
-            keep=asked.keep,
-            refused=asked.refused,
+            request.url,
+            request.columns,
+            name=request.name,
+            queue=request.queue,
+            kind=request.kind,
+            tenant=request.tenant,
+            shards=request.shards,
+            keep=request.keep,
+            refused=request.refused,
             dry_run=dry_run,
             check=check,
-            what=WHAT,
-            texts={name: text for name, text in (("--where", asked.where), ("--sql", asked.sql)) if text},
+            what=MAP,
+            texts={name: text for name, text in (("--where", request.where), ("--sql", request.sql)) if text},
             on_stage=line.stage,
         )
-    _tell(output, asked, done)
-    return NO if done.refused else OK
+    _show(output, request, report)
+    return NO if report.refused else OK
 
 
-def _follow(output: Output, asked: IngestRequest, every_ms: int, *, once: bool) -> int:
-    line, followed = ProgressLine(output), Followed()
-    with sparked(asked.engine, line, None) as spark:
+def _follow(output: Output, request: IngestRequest, every_ms: int, *, once: bool) -> int:
+    line, query_run = ProgressLine(output), QueryRun()
+    with spark_session(request.engine, line, None) as spark:
         from headrace.pipeline.flows.ingest.read import one_line_errors, read_source
         from headrace.pipeline.flows.ingest.run import follow_rows, read_ingest_report
 
-        line.stage(f"ingesting {asked.said}")
+        line.stage(f"ingesting {request.source_text}")
         frame = read_source(
-            spark, asked.source, schema=asked.schema, sql=asked.sql, where=asked.where, follow=True, corrupt=True
+            spark,
+            request.source,
+            schema=request.schema,
+            sql=request.sql,
+            where=request.where,
+            follow=True,
+            corrupt=True,
         )
         query = follow_rows(
             frame,
-            asked.url,
-            asked.columns,
-            asked.folder,
-            name=asked.name,
-            queue=asked.queue,
-            kind=asked.kind,
-            tenant=asked.tenant,
-            shards=asked.shards,
-            keep=asked.keep,
-            refused=asked.refused,
+            request.url,
+            request.columns,
+            request.folder,
+            name=request.name,
+            queue=request.queue,
+            kind=request.kind,
+            tenant=request.tenant,
+            shards=request.shards,
+            keep=request.keep,
+            refused=request.refused,
             once=once,
             every_ms=every_ms,
-            what=WHAT,
+            what=MAP,
         )
         with one_line_errors("the rows cannot be made into jobs"):
-            followed.run(query, line, tell=lambda far: line.tell(counted(far.events, "row")))
-        done = read_ingest_report(spark, asked.url, query, name=asked.name, tenant=asked.tenant)
-    _tell(output, asked, done)
-    if followed.interrupted:
+            query_run.follow(query, line, on_progress=lambda progress: line.update(counted(progress.events, "row")))
+        report = read_ingest_report(spark, request.url, query, name=request.name, tenant=request.tenant)
+    _show(output, request, report)
+    if query_run.interrupted:
         return INTERRUPTED
-    return NO if done.refused else OK
+    return NO if report.refused else OK
 
 
-def _tell(output: Output, asked: IngestRequest, done: "IngestReport") -> None:
-    output.document(done)
+def _show(output: Output, request: IngestRequest, report: "IngestReport") -> None:
+    output.document(report)
     rows: list[tuple[str, int, str]] = [
-        (name, count, WORDS[name]) for name, count in done.counts().items() if count or name in ("created", "jobs")
+        (name, count, OUTCOMES[name]) for name, count in report.counts().items() if count or name in ("created", "jobs")
     ]
-    rows += [(f"refused: {why}", count, one_line(done.examples[why])) for why, count in sorted(done.refused.items())]
+    rows += [
+        (f"refused: {reason}", count, one_line(report.examples[reason]))
+        for reason, count in sorted(report.refused.items())
+    ]
     output.table(("rows", "count#", "what"), rows, empty="")
-    for sample in done.samples:
+    for sample in report.samples:
         output.say(f"  {one_line(sample)}")
-    if done.dry:
+    if report.dry:
         output.say(
-            f"{counted(done.rows, 'row')}, and nothing was written; {done.existing:,} of the jobs exist in the store"
+            f"{counted(report.rows, 'row')}, and nothing was written; the store has {report.existing:,} of the jobs"
         )
-        output.hint("next: the same without --dry-run")
+        output.hint("next: run it without --dry-run")
         return
-    output.say(f"{counted(done.rows, 'row')} of {asked.said} under the name {asked.name!r}")
-    if done.refused_folder is not None:
-        folder = Path(done.refused_folder)
-        output.say(f"  refused rows are kept in {short(folder)}/{'*.parquet' if done.run else 'run=*/*.parquet'}")
+    output.say(f"{counted(report.rows, 'row')} of {request.source_text} under the name {request.name!r}")
+    if report.refused_folder is not None:
+        folder = Path(report.refused_folder)
+        output.say(
+            f"  refused rows are kept in {short_path(folder)}/{'*.parquet' if report.run else 'run=*/*.parquet'}"
+        )
         output.hint(
             "next: correct these rows and ingest them again under the same name; the others are not written twice"
         )
@@ -303,7 +325,7 @@ def _tell(output: Output, asked: IngestRequest, done: "IngestReport") -> None:
 
 
 def source_of(name: str, format: str | None, options: dict[str, str], master: str) -> "Source":  # noqa: A002 - as the option
-    """The source of that name; refuses one that is not there, before Spark is started."""
+    """The source of that name; refuses one that does not exist, before Spark is started."""
     from headrace.pipeline.flows.ingest.source import find_source
 
     return find_source(name, format, options, local=master.startswith("local"))

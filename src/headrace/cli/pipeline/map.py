@@ -1,4 +1,4 @@
-"""`headrace pipeline map`: rows through the jobs of an app, and their results as a table."""
+"""`headrace pipeline map`: runs a job for each row and writes the results to Parquet files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,8 +12,8 @@ from headrace.cli.parse import pairs, typed_duration
 from headrace.cli.pipeline.fleet import Workers
 from headrace.cli.pipeline.ingest import Format, Given, Named, Schema, Shards, Sql, Where, source_of
 from headrace.cli.pipeline.options import FOLDER, MASTER, Conf, Dir, Master, Rows, engine, folder_of, spark_url
-from headrace.cli.pipeline.progress import ProgressLine, Stopping
-from headrace.cli.pipeline.session import reach, short, sparked
+from headrace.cli.pipeline.progress import ProgressLine, StopSignal
+from headrace.cli.pipeline.session import check_store, short_path, spark_session
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark
@@ -21,20 +21,25 @@ from headrace.pipeline.packages import needing_spark
 if TYPE_CHECKING:
     from headrace.pipeline.flows.map.results import MapProgress, MapReport
 
-WORDS = {
-    "done": "with a result",
+OUTCOMES = {
+    "done": "have a result",
     "dead": "failed for good",
-    "cancelled": "cancelled by somebody",
-    "open": "not over: call again to go on",
-    "lost": "the store knows nothing of them any more",
-    "refused": "cannot be a job, or another row has the key",
+    "cancelled": "were cancelled",
+    "open": "not finished: run again to continue",
+    "lost": "the store no longer has the job",
+    "refused": "cannot be a job, or conflict with another row of the key",
 }
-STAGES = {"reading": "reading rows", "enqueuing": "enqueuing", "running": "running jobs", "collecting": "results"}
+STAGES = {
+    "reading": "reading rows",
+    "enqueuing": "enqueuing",
+    "running": "running jobs",
+    "collecting": "collecting results",
+}
 
-Name = Annotated[str, typer.Option("--name", help="Of this map: the same name again goes on where it ended.")]
-Kind = Annotated[str, typer.Option("--kind", help="The kind of the jobs, as the app knows it.")]
+Name = Annotated[str, typer.Option("--name", help="Name of the map; the same name continues where it ended.")]
+Kind = Annotated[str, typer.Option("--kind", help="Kind of the jobs in the app.")]
 Keys = Annotated[
-    list[str], typer.Option("--key", metavar="SQL", help="What makes a row one piece of work; again for more columns.")
+    list[str], typer.Option("--key", metavar="SQL", help="Column or SQL that identifies a row; repeatable.")
 ]
 Payload = Annotated[
     str | None,
@@ -42,29 +47,37 @@ Payload = Annotated[
         "--payload",
         metavar="SQL",
         show_default=False,
-        help="What a job is given, as 'struct(id, email)'; else the columns that its function takes, by name.",
+        help="Payload of a job, such as 'struct(id, email)'; by default, columns with the names of its arguments.",
     ),
 ]
 By = Annotated[
     Literal["fleet", "workers"],
-    typer.Option("--by", help="Run the jobs on this Spark, or wait until workers elsewhere have done them."),
+    typer.Option("--by", help="Run the jobs on this Spark (fleet), or wait for workers elsewhere (workers)."),
 ]
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="FOLDER", show_default=False, help="Where the results are written; else below --dir."),
+    typer.Option("--to", metavar="FOLDER", show_default=False, help="Folder of the results; below --dir by default."),
 ]
-Keep = Annotated[str, typer.Option("--keep", help="How long the store keeps a result for who comes again.")]
+Keep = Annotated[str, typer.Option("--keep", help="Time that the store keeps results.")]
 Result = Annotated[
     str | None,
-    typer.Option("--result", metavar="TYPE", show_default=False, help="What results are, as 'score double', or int."),
+    typer.Option(
+        "--result", metavar="TYPE", show_default=False, help="Type of the results, such as 'score double' or int."
+    ),
 ]
 QueueName = Annotated[
-    str | None, typer.Option("--queue", "-q", show_default=False, help="Its queue; map-NAME when not given.")
+    str | None, typer.Option("--queue", "-q", show_default=False, help="Queue of the map; map-NAME by default.")
 ]
-Capacity = Annotated[int | None, typer.Option("--capacity", "-c", show_default=False, help="Jobs at once per worker.")]
-Threads = Annotated[int | None, typer.Option("--threads", show_default=False, help="Plain functions at once.")]
-Lease = Annotated[str | None, typer.Option("--lease", show_default=False, help="Of the workers of the fleet.")]
-Grace = Annotated[str | None, typer.Option("--grace", show_default=False, help="For running jobs after Ctrl-C.")]
+Capacity = Annotated[
+    int | None, typer.Option("--capacity", "-c", show_default=False, help="Concurrent jobs of a worker.")
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", show_default=False, help="Threads of a worker for plain functions.")
+]
+Lease = Annotated[str | None, typer.Option("--lease", show_default=False, help="Lease of a job.")]
+Grace = Annotated[
+    str | None, typer.Option("--grace", show_default=False, help="Time that running jobs have to finish after Ctrl-C.")
+]
 
 
 def map(  # noqa: A001 - the command's name
@@ -90,7 +103,7 @@ def map(  # noqa: A001 - the command's name
     grace: Grace = None,
     queue: QueueName = None,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Whose its queue is; the app's tenant when not given.")
+        str | None, typer.Option("--tenant", help="Tenant of the queue; that of the app by default.")
     ] = None,
     shards: Shards = None,
     keep: Keep = "7d",
@@ -101,20 +114,22 @@ def map(  # noqa: A001 - the command's name
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Have a job of an app done for each row, and write the results by key to Parquet files; failures are rows, too.
+    """Run a job for each row and write the results to Parquet files.
 
-    Interrupted or killed, the same command goes on where it ended, and runs nothing a second time. It ends with 1 when
-    some row has no result.
+    Failures are rows of the results as well. After an interruption the same command continues where it ended, and runs
+    no finished job again. Exits with 1 when a row has no result.
+
+    Example: headrace pipeline map people.csv --kind enrich --key id --name people
     """
-    output, stopping = Output(json=json), Stopping()
+    output, stopping = Output(json=json), StopSignal()
     if app is None:
         raise BadConfig(
-            "a map needs an app, whose jobs the rows go through; name it with --app app:app, or in the [tool.headrace]"
+            "a map needs an app to run the jobs; name it with --app app:app, or in the [tool.headrace]"
             ' table of pyproject.toml as app = "app:app"'
         )
-    found = source_of(source, format, pairs("--option", option or []), master)
+    origin = source_of(source, format, pairs("--option", option or []), master)
     folder = folder_of(dir) / "map" / name if to is None else folder_of(to)
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "url": _store(context, app, url, kind, name, folder),
         "key": key,
         "name": name,
@@ -129,78 +144,84 @@ def map(  # noqa: A001 - the command's name
         "folder": folder,
     }
     settings = {"capacity": capacity, "threads": threads, "lease": lease, "grace": grace}
-    given |= {
+    arguments |= {
         each: typed_duration(value) if isinstance(value, str) else value for each, value in settings.items() if value
     }
     line = ProgressLine(output)
-    with sparked(engine(master, conf), line, None) as spark:
+    with spark_session(engine(master, conf), line, None) as spark:
         from headrace.pipeline.flows.ingest.read import read_source
         from headrace.pipeline.flows.map.results import count_errors
         from headrace.pipeline.flows.map.run import map_rows
         from headrace.pipeline.tables.summary import top
 
-        line.stage(f"reading {found.name}")
-        frame = read_source(spark, found, schema=schema, sql=sql, where=where)
-        with stopping.heard():
-            done = map_rows(frame, app, kind, on_progress=_Told(line), stopping=stopping.asked, **given)
-        groups, more = top(count_errors(done.frame), limit)
-    _tell(output, done, groups, more, folder)
+        line.stage(f"reading {origin.name}")
+        frame = read_source(spark, origin, schema=schema, sql=sql, where=where)
+        with stopping.handle_signals():
+            report = map_rows(
+                frame, app, kind, on_progress=_MapProgressLine(line), stopping=stopping.event, **arguments
+            )
+        groups, more = top(count_errors(report.frame), limit)
+    _show(output, report, groups, more, folder)
     if stopping.interrupted:
         return INTERRUPTED
-    return OK if set(done.outcomes) <= {"done"} else NO
+    return OK if set(report.outcomes) <= {"done"} else NO
 
 
 def _store(context: typer.Context, app: str, url: str | None, kind: str, name: str, folder: Path) -> str:
-    """The URL of the store; refuses, before Spark is started, what cannot be mapped."""
+    """The URL of the store; refuses arguments that cannot be mapped, before Spark is started."""
     with needing_spark():
         from headrace.pipeline.flows.map.keys import check_name
         from headrace.pipeline.flows.map.payload_check import find_function
         from headrace.pipeline.parquet_table import check_replaceable
 
-    found = load_placed_app(app, context, url)
+    loaded = load_placed_app(app, context, url)
     check_name(name)
-    find_function(found, kind)
+    find_function(loaded, kind)
     check_replaceable(folder)
-    store = spark_url(found.url)
-    reach(store, new=True)
+    store = spark_url(loaded.url)
+    check_store(store, new=True)
     return store
 
 
-class _Told:
-    """Tells the line how far a map is."""
+class _MapProgressLine:
+    """Shows the progress of a map in a line."""
 
     def __init__(self, line: ProgressLine) -> None:
         self._line = line
         self._step: str | None = None
 
-    def __call__(self, far: "MapProgress") -> None:
-        if far.step != self._step:
-            self._step = far.step
-            self._line.stage(STAGES[far.step])
-        if far.step == "running":
-            dead = f" · {far.dead:,} dead" if far.dead else ""
-            self._line.tell(f"{far.done:,} done{dead} · {far.open:,} open", max(far.rows - far.open, 0), far.rows)
+    def __call__(self, progress: "MapProgress") -> None:
+        if progress.step != self._step:
+            self._step = progress.step
+            self._line.stage(STAGES[progress.step])
+        if progress.step == "running":
+            dead = f" · {progress.dead:,} dead" if progress.dead else ""
+            self._line.update(
+                f"{progress.done:,} done{dead} · {progress.open:,} open",
+                max(progress.rows - progress.open, 0),
+                progress.rows,
+            )
 
 
-def _tell(output: Output, done: "MapReport", groups: list[dict[str, Any]], more: int, folder: Path) -> None:
+def _show(output: Output, report: "MapReport", groups: list[dict[str, Any]], more: int, folder: Path) -> None:
     output.document(
         {
-            "name": done.name,
-            "queue": done.queue.full_name,
-            "tenant": done.queue.tenant,
-            "rows": done.rows,
-            "created": done.created,
-            "duplicate": done.duplicate,
-            "folded": done.folded,
-            "outcomes": done.outcomes,
+            "name": report.name,
+            "queue": report.queue.full_name,
+            "tenant": report.queue.tenant,
+            "rows": report.rows,
+            "created": report.created,
+            "duplicate": report.duplicate,
+            "folded": report.folded,
+            "outcomes": report.outcomes,
             "errors": groups,
             "folder": str(folder),
-            "fleet": done.fleet,
+            "fleet": report.fleet,
         }
     )
     output.table(
         ("outcome", "rows#", "what"),
-        [(outcome, count, WORDS[outcome]) for outcome, count in done.outcomes.items()],
+        [(outcome, count, OUTCOMES[outcome]) for outcome, count in report.outcomes.items()],
         empty="there are no rows",
     )
     if groups:
@@ -210,11 +231,11 @@ def _tell(output: Output, done: "MapReport", groups: list[dict[str, Any]], more:
             empty="",
         )
     if more:
-        output.say(f"and {more:,} more sorts of failure in the files; --limit shows them here")
+        output.say(f"and {more:,} more kinds of failures in the files; --limit shows them")
     output.say(
-        f"{counted(done.rows, 'row')}: {done.created:,} new jobs on queue {done.queue.full_name!r},"
-        f" {done.duplicate:,} from earlier calls"
+        f"{counted(report.rows, 'row')}: {report.created:,} new jobs on queue {report.queue.full_name!r},"
+        f" {report.duplicate:,} from earlier calls"
     )
-    output.say(f"  results by key in {short(folder)}/*.parquet")
-    if done.outcomes.get("dead"):
-        output.hint(f"next: headrace dead replay --all -q {done.queue.full_name}, and the same command again")
+    output.say(f"  results by key in {short_path(folder)}/*.parquet")
+    if report.outcomes.get("dead"):
+        output.hint(f"next: headrace dead replay --all -q {report.queue.full_name}, and the same command again")

@@ -1,4 +1,4 @@
-"""Options that the commands of the pipeline share, and what they mean together."""
+"""Options that the commands of the pipeline share."""
 
 import os
 from pathlib import Path
@@ -24,11 +24,17 @@ Dir = Annotated[
         metavar="FOLDER",
         envvar="HEADRACE_PIPELINE_DIR",
         show_envvar=False,
-        help="Where history, tables and report are kept [env: HEADRACE_PIPELINE_DIR]",
+        help="Folder of history, tables and report [env: HEADRACE_PIPELINE_DIR]",
     ),
 ]
 Tenants = Annotated[
-    str, typer.Option("--tenant", envvar="HEADRACE_TENANT", show_envvar=False, help="Whose queues; * is everybody's.")
+    str,
+    typer.Option(
+        "--tenant",
+        envvar="HEADRACE_TENANT",
+        show_envvar=False,
+        help="Tenant to use; * means all.",
+    ),
 ]
 Queues = Annotated[
     str,
@@ -38,7 +44,7 @@ Queues = Annotated[
         metavar="NAMES",
         envvar="HEADRACE_QUEUE",
         show_envvar=False,
-        help="Which queues, with commas between them; * is all.",
+        help="Queues to use, separated by commas; * means all.",
     ),
 ]
 From = Annotated[
@@ -46,22 +52,22 @@ From = Annotated[
     typer.Option(
         "--origin",
         show_default=False,
-        help="Where events are taken from; the history when there is one, else the store's journal.",
+        help="Source of the events; the history if there is one, else the store's journal.",
     ),
 ]
-Master = Annotated[str, typer.Option("--master", help="Where Spark runs: on this machine, or spark://…")]
+Master = Annotated[str, typer.Option("--master", help="Spark's master: local[*] is this machine, spark://… a cluster.")]
 Conf = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark, as spark.driver.memory=4g; again for more."),
+    typer.Option("--conf", metavar="NAME=VALUE", help="Setting of Spark, such as spark.driver.memory=4g; repeatable."),
 ]
-Window = Annotated[str, typer.Option("--window", help="The length of a window: 10s, 1m, 1h.")]
-Rows = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows are shown at most; files have all.")]
-Samples = Annotated[int, typer.Option("--samples", min=1, max=100, help="How many jobs are named for each error.")]
-Once = Annotated[bool, typer.Option("--once", help="Up to what is there now, then end.")]
-Every = Annotated[str, typer.Option("--every", help="How often it looks for more: 500ms, 10s, 1m.")]
-EventsMax = Annotated[int, typer.Option("--events-max", min=1, help="Events that are taken in one go at most.")]
+Window = Annotated[str, typer.Option("--window", help="Length of a window: 10s, 1m, 1h.")]
+Rows = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show at most; files have all.")]
+Samples = Annotated[int, typer.Option("--samples", min=1, max=100, help="Jobs to name for each error.")]
+Once = Annotated[bool, typer.Option("--once", help="Process what is available now, then exit (AvailableNow).")]
+Every = Annotated[str, typer.Option("--every", help="Interval between batches: 500ms, 10s, 1m.")]
+EventsMax = Annotated[int, typer.Option("--events-max", min=1, help="Events in a batch at most.")]
 Lossy = Annotated[
-    bool, typer.Option("--allow-loss", help="Go on where the store has dropped or lost events, and count them.")
+    bool, typer.Option("--allow-loss", help="Continue where the store has dropped or lost events, and count them.")
 ]
 MetricsPort = Annotated[
     int | None,
@@ -70,10 +76,12 @@ MetricsPort = Annotated[
         min=0,
         max=65_535,
         show_default=False,
-        help="Serve /metrics for Prometheus there; 0 takes any free port.",
+        help="Port of /metrics for Prometheus; 0 takes any free port.",
     ),
 ]
-MetricsHost = Annotated[str, typer.Option("--metrics-host", help="The address for it; 0.0.0.0 is all of this machine.")]
+MetricsHost = Annotated[
+    str, typer.Option("--metrics-host", help="Address of /metrics; 0.0.0.0 means all of this machine.")
+]
 
 
 class SparkEngine(Struct, frozen=True):
@@ -84,12 +92,12 @@ class SparkEngine(Struct, frozen=True):
 
 
 def engine(master: str, conf: list[str] | None) -> SparkEngine:
-    """The Spark that was asked for."""
+    """The Spark of `--master` and `--conf`."""
     return SparkEngine(master, pairs("--conf", conf or []))
 
 
 def folder_of(text: str) -> Path:
-    """The folder of `--dir`, absolute; refuses a URL, and what Spark would take for a pattern."""
+    """The folder of `--dir`, absolute; refuses a URL, and characters that Spark would take for a pattern."""
     check_path("the folder", text)
     if "://" in text:
         raise BadConfig(
@@ -104,5 +112,5 @@ def folder_of(text: str) -> Path:
 
 
 def spark_url(url: str | None) -> str:
-    """The URL of the store that holds, as Spark's processes can use it: they may run in another folder."""
+    """The URL of the store for Spark's processes, a file with its whole path: they may run in another folder."""
     return with_whole_path(resolve_url(url))

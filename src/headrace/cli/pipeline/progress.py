@@ -1,4 +1,4 @@
-"""The line on stderr that tells how far long work is: what is being done, how much of it, how fast, how long yet."""
+"""Shows the progress of long work in a line on stderr: the stage, the amount done, the pace and the time left."""
 
 import signal
 import sys
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from headrace.pipeline.query_progress import Query, QueryProgress, Spark
 
 
-LOOK_SECONDS = 0.25
-"""How often Spark is asked for its tasks."""
+POLL_SECONDS = 0.25
+"""The interval between polls of Spark's tasks."""
 
 
 class ProgressLine:
-    """A line that moves where somebody watches, and nothing elsewhere."""
+    """A line that moves in a terminal, and nothing elsewhere."""
 
     def __init__(self, output: Output) -> None:
         self.shown = not output.json and sys.stderr.isatty()
         self._bar: Any = None
         self._task: Any = None
-        self._is_told = False
+        self._has_own_progress = False
         self._ends = threading.Event()
 
     @contextmanager
-    def running(self, what: str) -> Iterator["ProgressLine"]:
-        """Show the line within this block, which begins with doing `what`."""
+    def running(self, stage: str) -> Iterator["ProgressLine"]:
+        """Show the line within this block, which begins with `stage`."""
         if not self.shown:
             yield self
             return
@@ -43,16 +43,16 @@ class ProgressLine:
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[told]}", markup=False, style="cyan"),
+            TextColumn("{task.fields[text]}", markup=False, style="cyan"),
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            self._bar, self._task = bar, bar.add_task(one_line(what), total=None, told="")
+            self._bar, self._task = bar, bar.add_task(one_line(stage), total=None, text="")
             yield self
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Take the line away within this block, where a person is shown or asked something."""
+        """Hide the line within this block, for other output or a question."""
         if self._bar is None:
             yield
             return
@@ -60,33 +60,34 @@ class ProgressLine:
         yield
         self._bar.start()  # an error ends the line anyway
 
-    def stage(self, what: str) -> None:
-        """Say what is being done from now on."""
+    def stage(self, stage: str) -> None:
+        """Begin a stage."""
         if self._bar is not None:
-            self._bar.reset(self._task, description=one_line(what), total=None, told="")
+            self._bar.reset(self._task, description=one_line(stage), total=None, text="")
 
-    def tell(self, told: str, done: int | None = None, total: int | None = None) -> None:
-        """Say how far it is."""
+    def update(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        """Show the progress of the stage."""
         if self._bar is not None:
-            self._bar.update(self._task, told=told, completed=done or 0, total=total)
+            self._bar.update(self._task, text=text, completed=done or 0, total=total)
 
-    def own(self, told: str, done: int | None = None, total: int | None = None) -> None:
-        """Say how far work is that tells of itself; the tasks of Spark are told no more."""
-        self._is_told = True
-        self.tell(told, done, total)
+    def show_progress(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        """Show the progress of work that reports its own, from now on instead of Spark's tasks."""
+        self._has_own_progress = True
+        self.update(text, done, total)
 
-    def far(self, far: "QueryProgress", more: str = "") -> None:
-        """Say how far a stream is, from its first batch on; until then the tasks of that are told."""
-        if far.behind is not None:
-            self.own(f"{far_text(far)}{more}", far.events, far.events + far.behind)
+    def show_query(self, progress: "QueryProgress", suffix: str = "") -> None:
+        """Show the progress of a stream from its first batch on, and Spark's tasks until then."""
+        if progress.behind is not None:
+            text = f"{progress_text(progress)}{suffix}"
+            self.show_progress(text, progress.events, progress.events + progress.behind)
 
     @contextmanager
-    def of_spark(self, spark: "Spark") -> Iterator[None]:
+    def spark_tasks(self, spark: "Spark") -> Iterator[None]:
         """Show the tasks of Spark's stages within this block."""
         if not self.shown:
             yield
             return
-        thread = threading.Thread(target=self._look, args=(spark,), name="spark-tasks", daemon=True)
+        thread = threading.Thread(target=self._poll_tasks, args=(spark,), name="spark-tasks", daemon=True)
         thread.start()
         try:
             yield
@@ -94,86 +95,37 @@ class ProgressLine:
             self._ends.set()
             thread.join()
 
-    def _look(self, spark: "Spark") -> None:
+    def _poll_tasks(self, spark: "Spark") -> None:
         from headrace.pipeline.query_progress import tasks
 
-        while not self._ends.wait(LOOK_SECONDS):
-            found = tasks(spark)
-            if found.all and not self._is_told:
-                self.tell(f"{found.done:,}/{counted(found.all, 'task')}", found.done, found.all)
+        while not self._ends.wait(POLL_SECONDS):
+            active = tasks(spark)
+            if active.all and not self._has_own_progress:
+                self.update(f"{active.done:,}/{counted(active.all, 'task')}", active.done, active.all)
 
 
-def far_text(far: "QueryProgress") -> str:
-    """How far a stream is, for people."""
-    told = [counted(far.events, "event")]
-    if far.behind:
-        told.append(f"{far.events_per_s:,.0f}/s")
-        left = "" if far.left_s is None else f", {duration_text(round(far.left_s * 1_000))} left"
-        told.append(f"{far.behind:,} behind{left}")
-    elif far.behind == 0:
-        told.append("nothing is behind")
-    return " · ".join(told)
+def progress_text(progress: "QueryProgress") -> str:
+    """The progress of a stream in one line."""
+    parts = [counted(progress.events, "event")]
+    if progress.behind:
+        parts.append(f"{progress.events_per_s:,.0f}/s")
+        left = "" if progress.left_s is None else f", {duration_text(round(progress.left_s * 1_000))} left"
+        parts.append(f"{progress.behind:,} behind{left}")
+    elif progress.behind == 0:
+        parts.append("no backlog")
+    return " · ".join(parts)
 
 
-class Followed:
-    """How a query went; `interrupted` when Ctrl-C ended it."""
-
-    def __init__(self) -> None:
-        self._stopping = Stopping()
-        self._began_ms = monotonic_ms()
-
-    def run(
-        self,
-        query: "Query",
-        line: ProgressLine,
-        more: Callable[[], str] = str,
-        tell: "Callable[[QueryProgress], None] | None" = None,
-    ) -> "QueryProgress":
-        """Wait for the end of a query; Ctrl-C and SIGTERM are asked-for ends. `more` is told of it besides, or `tell`
-        tells how far it is instead."""
-        from headrace.pipeline.query_progress import follow
-
-        self._began_ms = monotonic_ms()
-        with self._stopping.heard():
-            return follow(query, tell or (lambda far: line.far(far, more())), self._stopping.asked)
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it."""
-        return self._stopping.interrupted
-
-    @property
-    def stopping(self) -> threading.Event:
-        """Set when it is to end."""
-        return self._stopping.asked
-
-    @property
-    def seconds(self) -> float:
-        """How long it has run."""
-        return (monotonic_ms() - self._began_ms) / 1_000
-
-    def close(self, output: Output, name: str, far: "QueryProgress") -> None:
-        """The closing line for people."""
-        pace = far.events / max(self.seconds, 0.001)
-        behind = "nothing is behind" if not far.behind else f"{far.behind:,} are behind"
-        output.say(
-            f"{name}: {counted(far.events, 'event')} in {duration_text(round(self.seconds * 1_000))}"
-            f" ({pace:,.0f}/s); {behind}"
-        )
-        if far.skipped or far.lost:
-            output.hint(f"{far.skipped:,} were dropped before they were read, {far.lost:,} the store no longer knows")
-
-
-class Stopping:
-    """Whether somebody wants an end: `asked` is set then, and `interrupted` tells that it was by Ctrl-C."""
+class StopSignal:
+    """A request to stop by SIGINT or SIGTERM; `interrupted` after Ctrl-C."""
 
     def __init__(self) -> None:
         self.interrupted = False
-        self.asked = threading.Event()
+        self.event = threading.Event()
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Within this block, a signal asks for an end; a second one ends the program as usual."""
+    def handle_signals(self) -> Iterator[None]:
+        """Within this block, the first signal sets the event, and a second one ends the program as usual."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -181,7 +133,7 @@ class Stopping:
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal.signal wants it
             self.interrupted = number == signal.SIGINT
-            self.asked.set()
+            self.event.set()
             for each, handler in before.items():
                 signal.signal(each, handler)
 
@@ -192,3 +144,50 @@ class Stopping:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+class QueryRun:
+    """Runs a streaming query until it ends, or a signal ends it."""
+
+    def __init__(self) -> None:
+        self._signal = StopSignal()
+        self._began_ms = monotonic_ms()
+
+    def follow(
+        self,
+        query: "Query",
+        line: ProgressLine,
+        suffix: Callable[[], str] = str,
+        on_progress: "Callable[[QueryProgress], None] | None" = None,
+    ) -> "QueryProgress":
+        """Wait for the end of a query, and show its progress with a `suffix`; or call `on_progress` instead."""
+        from headrace.pipeline.query_progress import follow
+
+        self._began_ms = monotonic_ms()
+        with self._signal.handle_signals():
+            show = on_progress or (lambda progress: line.show_query(progress, suffix()))
+            return follow(query, show, self._signal.event)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self._signal.interrupted
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return (monotonic_ms() - self._began_ms) / 1_000
+
+    def say_summary(self, output: Output, name: str, progress: "QueryProgress") -> None:
+        """Say the events, the pace and the backlog."""
+        pace = progress.events / max(self.seconds, 0.001)
+        backlog = f"{progress.behind:,} behind" if progress.behind else "no backlog"
+        output.say(
+            f"{name}: {counted(progress.events, 'event')} in {duration_text(round(self.seconds * 1_000))}"
+            f" ({pace:,.0f}/s); {backlog}"
+        )
+        if progress.skipped or progress.lost:
+            output.hint(
+                f"{progress.skipped:,} events were dropped before they were read, and the store has lost"
+                f" {progress.lost:,}"
+            )

@@ -1,4 +1,4 @@
-"""`headrace pipeline replay`: the dead letters that fulfil a condition become jobs again."""
+"""`headrace pipeline replay`: replays the dead letters that match a condition in SQL."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,8 +9,8 @@ from headrace.cli.output import Output, one_line
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.progress import ProgressLine
-from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, counted_first
-from headrace.cli.pipeline.session import NOTHING, PipelineRequest, sparked
+from headrace.cli.pipeline.reprocess import GROUPS_SHOWN, Delay, Most, Spread, confirm_counts
+from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, spark_session
 from headrace.model.times import instant_text
 
 if TYPE_CHECKING:
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 COLUMNS = ("dead letters#", "queue", "kind", "reason", "first died", "last died", "error")
 Where = Annotated[
     str,
-    typer.Option("--where", metavar="SQL", help="Which dead letters, as in: error_class = 'Timeout' and attempts > 3"),
+    typer.Option(
+        "--where",
+        metavar="SQL",
+        help="Condition on the dead letters, such as: error_class = 'Timeout' and attempts > 3",
+    ),
 ]
 KeepCounts = Annotated[
-    bool, typer.Option("--keep-counts", help="Keep attempts, stalls and the last error instead of starting anew.")
+    bool, typer.Option("--keep-counts", help="Keep attempts, stalls and the last error instead of resetting them.")
 ]
 
 
@@ -41,36 +45,38 @@ def replay(
     conf: Conf = None,
     json: Json = False,
 ) -> None:
-    """Replay the dead letters for which a condition in SQL is true: counts them, shows groups of them, and asks.
+    """Replay the dead letters that match a condition in SQL.
 
-    The columns are those of dead letters: tenant, queue, id, kind, tag, attempts, reason, error_class, error_message,
-    enqueued_at, died_at, payload and others. It takes what was dead when it began; a dead letter whose id waits or runs
-    already is kept (in use).
+    Counts the matches, shows them in groups, and asks. The columns are those of dead letters: tenant, queue, id, kind,
+    tag, attempts, reason, error_class, error_message, enqueued_at, died_at, payload and others. Later deaths are left
+    out, and so are dead letters whose id is waiting or running (in use).
+
+    Example: headrace pipeline replay --where "error_class = 'Timeout'"
     """
     from headrace.pipeline.flows.reprocess import check_times
 
     output = Output(json=json)
-    asked = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
-    later, over = typed_duration(delay), typed_duration(spread)
-    check_times(later, over)
-    there = asked.look()
-    if not there.queues:
+    request = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
+    delay_time, spread_time = typed_duration(delay), typed_duration(spread)
+    check_times(delay_time, spread_time)
+    backlog = request.read_backlog()
+    if not backlog.queues:
         output.document({"found": 0, "dry": dry_run})
-        output.say(NOTHING)
+        output.say(NO_EVENTS)
         return
     line = ProgressLine(output)
-    with sparked(asked.engine, line, there.events) as spark:
+    with spark_session(request.engine, line, backlog.events) as spark:
         from headrace.pipeline.flows.replay import replay_dead_letters
 
-        def run(*, dry: bool, died_before_ms: int | None = None) -> "ReplayReport":
+        def replay_matches(*, dry: bool, died_before_ms: int | None = None) -> "ReplayReport":
             return replay_dead_letters(
                 spark,
-                asked.store,
+                request.store,
                 where,
                 tenant=tenant,
                 queue=queue,
-                delay=later,
-                spread=over,
+                delay=delay_time,
+                spread=spread_time,
                 keep_counts=keep_counts,
                 limit=limit,
                 dry_run=dry,
@@ -79,25 +85,27 @@ def replay(
                 on_stage=line.stage,
             )
 
-        done = counted_first(
+        report = confirm_counts(
             output,
             line,
-            count=lambda: run(dry=True),
-            size=lambda would: would.found,
-            show=lambda would: _show(output, would),
-            # The same dead letters as were shown: what died since was not.
-            do=lambda would: run(dry=False, died_before_ms=None if would is None else would.died_before_ms),
+            count=lambda: replay_matches(dry=True),
+            size=lambda counts: counts.found,
+            show=lambda counts: _show_groups(output, counts),
+            # Only the dead letters that were shown, and no later ones.
+            write=lambda counts: replay_matches(
+                dry=False, died_before_ms=None if counts is None else counts.died_before_ms
+            ),
             dry_run=dry_run,
             yes=yes,
         )
-    output.document(done)
-    output.say(done.sentence())
-    if done.dry and done.found:
-        output.hint("nothing was changed; leave out --dry-run to do it")
+    output.document(report)
+    output.say(report.sentence())
+    if report.dry and report.found:
+        output.hint("nothing was changed; run it without --dry-run")
 
 
-def _show(output: Output, found: "ReplayReport") -> None:
-    if not found.groups:
+def _show_groups(output: Output, report: "ReplayReport") -> None:
+    if not report.groups:
         return
     rows = [
         (
@@ -105,8 +113,8 @@ def _show(output: Output, found: "ReplayReport") -> None:
             *(instant_text(each.first_died_at_ms), instant_text(each.last_died_at_ms)),
             None if each.error_class is None else one_line(each.error_class),
         )
-        for each in found.groups[:GROUPS_SHOWN]
+        for each in report.groups[:GROUPS_SHOWN]
     ]
     output.table(COLUMNS, rows, empty="")
-    if len(found.groups) > GROUPS_SHOWN:
-        output.say(f"and {len(found.groups) - GROUPS_SHOWN:,} smaller groups; --json has them")
+    if len(report.groups) > GROUPS_SHOWN:
+        output.say(f"and {len(report.groups) - GROUPS_SHOWN:,} smaller groups; --json has them")

@@ -1,4 +1,4 @@
-"""`headrace pipeline report`: all tables, and one page that shows them."""
+"""`headrace pipeline report`: writes all tables and an HTML page that shows them."""
 
 from typing import Annotated
 
@@ -9,17 +9,19 @@ from headrace.cli.output import Output
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.progress import ProgressLine
-from headrace.cli.pipeline.session import PipelineRequest, short, sparked, working
+from headrace.cli.pipeline.session import PipelineRequest, open_events, short_path, spark_session
 from headrace.cli.pipeline.tables import tell_part
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 
-Title = Annotated[str | None, typer.Option("--title", help="The title of the page.", show_default=False)]
-AsIs = Annotated[bool, typer.Option("--as-is", help="Show the tables as they are, instead of writing them anew first.")]
+Title = Annotated[str | None, typer.Option("--title", help="Title of the page.", show_default=False)]
+AsIs = Annotated[bool, typer.Option("--as-is", help="Show the tables as they are instead of writing them first.")]
 ReportWindow = Annotated[
     str | None,
     typer.Option(
-        "--window", show_default=False, help="The length of a window: 10s, 1m, 1h; that of the statistics, else 1m."
+        "--window",
+        show_default=False,
+        help="Length of a window: 10s, 1m, 1h; that of the statistics, or 1m, by default.",
     ),
 ]
 
@@ -37,46 +39,48 @@ def report(
     conf: Conf = None,
     json: Json = False,
 ) -> None:
-    """Write all tables, and a page that shows them: throughput, times, failures, usage, backlog.
+    """Write all tables and an HTML page that shows them.
 
-    The page is one HTML file that opens from a disk and from a mail.
+    The page shows throughput, times, failures, usage and backlog. It is one file, which opens from a disk or a mail.
+
+    Example: headrace pipeline report --title "Queues of acme" --tenant acme
     """
     output = Output(json=json)
-    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     window_ms = None if window is None else duration_ms("window", typed_duration(window))
-    said = None
+    source = None
     if as_is and queue != ALL:
         raise BadConfig(
             "--as-is cannot show one queue: the tables of errors and usage do not tell queues apart; leave out --as-is"
         )
     if as_is:
         line = ProgressLine(output)
-        with sparked(asked.engine, line, 0) as spark:
+        with spark_session(request.engine, line, 0) as spark:
             from headrace.pipeline.report.report import write_report
 
             line.stage("drawing")
-            write_report(spark, asked.data_dir, tenant=tenant, title=title)
+            write_report(spark, request.data_dir, tenant=tenant, title=title)
     else:
-        with working(asked, output) as work:
+        with open_events(request, output) as work:
             if work is None:
                 return
             from headrace.pipeline.report.report import write_report
             from headrace.pipeline.tables.write import write_tables
 
-            said = work.said
+            source = work.source
             write_tables(
                 work.spark,
                 work.events,
-                asked.data_dir,
+                request.data_dir,
                 window_ms=window_ms,
-                on_stage=lambda name: work.line.stage(f"{name}, from {work.said}"),
+                on_stage=lambda name: work.line.stage(f"{name}, from {work.source}"),
             )
             work.line.stage("drawing")
-            write_report(work.spark, asked.data_dir, tenant=tenant, queue=queue, title=title)
-    page = asked.data_dir.report
+            write_report(work.spark, request.data_dir, tenant=tenant, queue=queue, title=title)
+    page = request.data_dir.report
     output.document({"report": str(page), "bytes": page.stat().st_size})
-    of = "" if said is None else f" from {said}"
-    output.say(f"wrote {short(page)} ({page.stat().st_size / 1_024:,.0f} KiB){of}")
-    if said is not None:
-        tell_part(output, asked, "jobs", "attempts", "errors", "usage")
+    of = "" if source is None else f" from {source}"
+    output.say(f"wrote {short_path(page)} ({page.stat().st_size / 1_024:,.0f} KiB){of}")
+    if source is not None:
+        tell_part(output, request, "jobs", "attempts", "errors", "usage")
     output.hint(f"open it in a browser: {page.as_uri()}")

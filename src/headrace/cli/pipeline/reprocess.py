@@ -1,4 +1,4 @@
-"""What the commands that do work again share: their options, and that they count, show and ask before they do it."""
+"""Options of replay and backfill, and the confirmation by counts that both ask for."""
 
 from collections.abc import Callable
 from typing import Annotated, Protocol, TypeVar
@@ -8,54 +8,54 @@ import typer
 from headrace.cli.output import Output
 from headrace.cli.pipeline.progress import ProgressLine
 
-Delay = Annotated[str, typer.Option("--delay", metavar="DURATION", help="Let them be due after this time: 10m, 2h.")]
+Delay = Annotated[str, typer.Option("--delay", metavar="DURATION", help="Delay until the jobs are due: 10m, 2h.")]
 Spread = Annotated[
-    str, typer.Option("--spread", metavar="DURATION", help="Let them be due evenly over this time: 10m, 2h.")
+    str, typer.Option("--spread", metavar="DURATION", help="Time over which the jobs are due evenly: 10m, 2h.")
 ]
 Most = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="How many at most, the oldest first.")]
 GROUPS_SHOWN = 20
-"""Groups that people are shown: what they decide by, the largest first."""
+"""Groups in the table that a user decides by, the largest first."""
 
 
-class ReprocessAction(Protocol):
-    """What doing something came to, or would come to."""
+class ReprocessReport(Protocol):
+    """What was written, or would be."""
 
     def sentence(self) -> str:
-        """The counts for people."""
+        """The counts in one sentence."""
 
 
-D = TypeVar("D", bound=ReprocessAction)
+R = TypeVar("R", bound=ReprocessReport)
 
 
-def counted_first(
+def confirm_counts(
     output: Output,
     line: ProgressLine,
     *,
-    count: Callable[[], D],
-    size: Callable[[D], int],
-    show: Callable[[D], None],
-    do: Callable[[D | None], D],
+    count: Callable[[], R],
+    size: Callable[[R], int],
+    show: Callable[[R], None],
+    write: Callable[[R | None], R],
     dry_run: bool,
     yes: bool,
-) -> D:
-    """What it came to. Unless `yes` was said before, it is counted, shown and asked for; `do` gets what was counted.
+) -> R:
+    """Count, show the counts, ask, and then write; with `yes`, write at once. `write` gets the counts, if any.
 
-    A dry run, and one that finds nothing (`size`), ends with what was counted. Where nobody can answer it ends so too,
-    with exit code 2 and what to add.
+    A dry run ends with the counts, and so does one that finds nothing (`size`). Without a terminal to ask in it exits
+    with code 2 and says which option to add.
     """
     if yes and not dry_run:
-        done = do(None)
+        report = write(None)
         with line.aside():
-            show(done)
-        return done
-    would = count()
+            show(report)
+        return report
+    counts = count()
     with line.aside():
-        show(would)
-        if dry_run or not size(would):
-            return would
+        show(counts)
+        if dry_run or not size(counts):
+            return counts
         try:
-            output.confirm(f"{would.sentence()}. Do it?", yes=False)
+            output.confirm(f"{counts.sentence()}. Do it?", yes=False)
         except Exception:
-            output.document(would)  # no other one follows
+            output.document(counts)  # no other one follows
             raise
-    return do(would)
+    return write(counts)

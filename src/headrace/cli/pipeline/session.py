@@ -1,4 +1,4 @@
-"""What a command of the pipeline was asked for, and whether there is anything to do, before Spark is started."""
+"""Starts Spark for a command, after it has checked the store and counted the events to read."""
 
 import os
 from collections.abc import Iterator
@@ -24,45 +24,45 @@ if TYPE_CHECKING:
     from headrace.pipeline.query_progress import Spark
 
 
-NOTHING = "there are no events yet: the first job of a queue creates it, as in: headrace enqueue KIND"
+NO_EVENTS = "there are no events yet; enqueue a first job with: headrace enqueue KIND"
 FEW_EVENTS = 500_000
-"""Below this a run is over before Java's better compiler has paid for itself."""
+"""Below this, Java's optimizing compiler costs more time than it saves."""
 
 
 class Backlog(Struct, frozen=True):
-    """What there is to be read."""
+    """What the journals of a store hold."""
 
     queues: int
     events: int
 
 
-def look(url: str, tenant: str, queue: str) -> Backlog:
-    """What the journals hold; refuses a store or a queue that is not there, which takes Spark seconds to find out."""
+def read_backlog(url: str, tenant: str, queue: str) -> Backlog:
+    """The backlog of a store; refuses a store or queue that does not exist, before Spark takes seconds to start."""
 
-    async def looked(store: Store) -> Backlog:
+    async def count(store: Store) -> Backlog:
         from headrace.pipeline.source.discovery import find_queues
         from headrace.pipeline.source.options import SourceOptions
 
         queues = await find_queues(store, SourceOptions.parse({"url": url, "tenant": tenant, "queue": queue}))
         events = 0
-        for some in batches([shard for each in queues for shard in each.all_shards()]):
-            events += sum(each.last_seq - each.first_seq + 1 for each in await store.journal.all_bounds(some))
+        for batch in batches([shard for each in queues for shard in each.all_shards()]):
+            events += sum(each.last_seq - each.first_seq + 1 for each in await store.journal.all_bounds(batch))
         return Backlog(len(queues), events)
 
-    return with_store(url, looked)
+    return with_store(url, count)
 
 
-def reach(url: str, *, new: bool) -> None:
-    """Refuse a store that cannot be reached; `new` lets one be made that is not there."""
+def check_store(url: str, *, new: bool) -> None:
+    """Refuse a store that cannot be reached; with `new`, create one that does not exist."""
 
-    async def reached(store: Store) -> None:
+    async def ping(store: Store) -> None:
         await store.health()
 
-    with_store(url, reached, new=new)
+    with_store(url, ping, new=new)
 
 
 class PipelineRequest(Struct, frozen=True, kw_only=True):
-    """Which events, into which folder, by which Spark."""
+    """The store, folder, queues and Spark of a command."""
 
     url: str | None
     dir: str
@@ -73,7 +73,7 @@ class PipelineRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def data_dir(self) -> "DataDir":
-        """The folder of everything."""
+        """The folder of history, tables and report."""
         from headrace.pipeline.data_dir import DataDir
 
         return DataDir(folder_of(self.dir))
@@ -83,88 +83,92 @@ class PipelineRequest(Struct, frozen=True, kw_only=True):
         """The URL of the store."""
         return spark_url(self.url)
 
-    def look(self) -> Backlog:
-        """What the store's journals hold; refuses a store that cannot be reached, and queues that are not there."""
-        return look(self.store, self.tenant, self.queue)
+    def read_backlog(self) -> Backlog:
+        """The backlog of the store; refuses a store that cannot be reached, and queues that do not exist."""
+        return read_backlog(self.store, self.tenant, self.queue)
 
     def words(self, command: str) -> str:
-        """A command for a person to type next, in the same folder."""
+        """A command to type next, with the same folder."""
         return f"headrace pipeline {command}" + ("" if self.dir == FOLDER else f" --dir {self.dir}")
 
 
 class PipelineWork(Struct, frozen=True):
-    """A batch of work: Spark, the events, and the line that tells of it."""
+    """A Spark session, the events to read, and the progress line."""
 
     spark: "Spark"
     events: "Events"
     line: ProgressLine
-    said: str
-    """Which events, for people."""
+    source: str
+    """The source of the events, in words."""
 
 
 @contextmanager
-def working(asked: PipelineRequest, output: Output) -> Iterator[PipelineWork | None]:
-    """What is needed to make tables; None when there are no events, which is said then."""
+def open_events(request: PipelineRequest, output: Output) -> Iterator[PipelineWork | None]:
+    """Spark with the events of a request; None if there are no events, which is said then."""
     from headrace.pipeline.event_source import default_origin
 
-    origin, data_dir = asked.origin or default_origin(asked.data_dir), asked.data_dir
+    origin, data_dir = request.origin or default_origin(request.data_dir), request.data_dir
     if origin == "history":
-        count, url, of = _events_of(data_dir, asked.queue), None, f"the history in {short(data_dir.history)}"
+        count, url, source = (
+            _history_events(data_dir, request.queue),
+            None,
+            f"the history in {short_path(data_dir.history)}",
+        )
     else:
-        count, url, of = asked.look().events, asked.store, "the journal"
+        count, url, source = request.read_backlog().events, request.store, "the journal"
         if not count:
             output.document({"origin": origin, "events": 0})
-            output.say(NOTHING)
+            output.say(NO_EVENTS)
             yield None
             return
     line = ProgressLine(output)
-    with sparked(asked.engine, line, count) as spark:
+    with spark_session(request.engine, line, count) as spark:
         from headrace.pipeline.event_source import events
 
-        # Of a history, nobody has counted the events of one tenant or queue.
-        is_whole = origin == "journal" or (asked.tenant, asked.queue) == (ALL, ALL)
-        said = f"{counted(count, 'event')} of {of}" if is_whole else of
-        line.stage(f"reading {said}")
+        # A history has no count of the events of one tenant or queue.
+        is_whole = origin == "journal" or (request.tenant, request.queue) == (ALL, ALL)
+        source = f"{counted(count, 'event')} of {source}" if is_whole else source
+        line.stage(f"reading {source}")
         yield PipelineWork(
-            spark, events(spark, url, data_dir, tenant=asked.tenant, queue=asked.queue, origin=origin), line, said
+            spark, events(spark, url, data_dir, tenant=request.tenant, queue=request.queue, origin=origin), line, source
         )
 
 
-def _events_of(data_dir: "DataDir", queue: str) -> int:
-    """How many events a history has; refuses what is no history, and queues that it does not have."""
+def _history_events(data_dir: "DataDir", queue: str) -> int:
+    """The number of events of a history; refuses a folder without one, and queues that it does not have."""
     from headrace.pipeline.history.state import read_state
 
     state = read_state(data_dir.history)
     if state is None:
         raise BadConfig(
-            f"there is no history in {short(data_dir.folder)}; write one with: headrace pipeline history --once"
+            f"there is no history in {short_path(data_dir.folder)}; write one with: headrace pipeline history --once"
         )
     known = sorted({name.split("/")[1] for name in state.shards})
     missing = [name for each in queue.split(",") if (name := each.strip()) not in (ALL, *known)]
     if missing:
         raise BadConfig(
-            f"the history in {short(data_dir.history)} has no queue {', '.join(map(repr, missing))}; it has"
+            f"the history in {short_path(data_dir.history)} has no queue {', '.join(map(repr, missing))}; it has"
             f" {', '.join(known[:10]) or 'none'}{', …' if len(known) > 10 else ''}"
         )
     return state.events
 
 
-def short(path: Path) -> str:
-    """A path as a person would type it here."""
+def short_path(path: Path) -> str:
+    """A path relative to the current folder, if it is below it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 @contextmanager
-def sparked(engine: SparkEngine, line: ProgressLine, events: int | None) -> Iterator["Spark"]:
-    """A Spark for this block, whose tasks the line shows; quick to start when there are few `events` to read, and None
-    when nobody knows how many there will be."""
+def spark_session(engine: SparkEngine, line: ProgressLine, events: int | None) -> Iterator["Spark"]:
+    """A Spark session for this block, whose tasks the line shows; tuned for a quick start if `events`, the number of
+    events to read, is known and small."""
     with line.running("starting Spark"):
         with needing_spark():
             from headrace.pipeline.spark_session import SHORT_RUN, open_session
         conf = (SHORT_RUN if events is not None and events < FEW_EVENTS else {}) | engine.conf
-        # With a traceback asked for, what Spark has to say is wanted as well.
+        # Spark's own log belongs to a traceback that was asked for.
         quiet = not os.environ.get(TRACEBACK)
-        with open_session("headrace pipeline", engine.master, conf, quiet=quiet) as spark, line.of_spark(spark):
+        with open_session("headrace pipeline", engine.master, conf, quiet=quiet) as spark, line.spark_tasks(spark):
             yield spark
 
 

@@ -28,8 +28,8 @@ from headrace.cli.pipeline.options import (
     Window,
     engine,
 )
-from headrace.cli.pipeline.progress import Followed, ProgressLine
-from headrace.cli.pipeline.session import PipelineRequest, query_metrics, short, sparked, working
+from headrace.cli.pipeline.progress import ProgressLine, QueryRun
+from headrace.cli.pipeline.session import PipelineRequest, open_events, query_metrics, short_path, spark_session
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms, duration_text
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 GLOB = "day=*/*.parquet"
 FEED = "stats"
-Feed = Annotated[str, typer.Option("--feed", help="The feed of each tenant that windows are published to.")]
+Feed = Annotated[str, typer.Option("--feed", help="Feed of each tenant to publish windows to.")]
 NoFeed = Annotated[bool, typer.Option("--no-feed", help="Write files only.")]
 
 
@@ -62,25 +62,28 @@ def stats(
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Write windows of statistics to files and to the tenants' feeds, live until Ctrl-C.
+    """Write windows of statistics to files and the tenants' feeds.
 
-    With --once, all windows are counted from the history (or the journal), then it ends; beside a live run, too.
+    Runs live until Ctrl-C. With --once, it counts all windows from the history (or the journal) and exits; a live run
+    may go on meanwhile.
+
+    Example: headrace pipeline stats --window 10s
     """
     output = Output(json=json)
-    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     window_ms, every_ms = duration_ms("window", typed_duration(window)), duration_ms("every", typed_duration(every))
     chosen = None if no_feed else feed
     if once:
-        _all_windows(output, asked, window_ms, chosen, limit)
+        _all_windows(output, request, window_ms, chosen, limit)
         return OK
     if origin is not None:
         raise BadConfig("--origin is for --once; live statistics follow the journal")
     serving = metrics_host, metrics_port
-    return _live(output, asked, window_ms, every_ms, events_max, chosen, allow_loss, serving)
+    return _live(output, request, window_ms, every_ms, events_max, chosen, allow_loss, serving)
 
 
-def _all_windows(output: Output, asked: PipelineRequest, window_ms: int, feed: str | None, limit: int) -> None:
-    with working(asked, output) as work:
+def _all_windows(output: Output, request: PipelineRequest, window_ms: int, feed: str | None, limit: int) -> None:
+    with open_events(request, output) as work:
         if work is None:
             return
         from headrace.pipeline.spark_session import job_description
@@ -88,8 +91,8 @@ def _all_windows(output: Output, asked: PipelineRequest, window_ms: int, feed: s
         from headrace.pipeline.tables.summary import latest_windows, top
         from headrace.pipeline.tables.write import held
 
-        work.line.stage(f"statistics, from {work.said}")
-        folder, url = asked.data_dir.table("stats"), None if feed is None else asked.store
+        work.line.stage(f"statistics, from {work.source}")
+        folder, url = request.data_dir.table("stats"), None if feed is None else request.store
         with job_description(work.spark, "headrace: stats"), held(work.events) as same:
             done = write_stats(work.spark, same.frame, folder, window_ms=window_ms, url=url, feed=feed)
         rows, more = top(latest_windows(read_stats(work.spark, folder)), limit)
@@ -98,18 +101,18 @@ def _all_windows(output: Output, asked: PipelineRequest, window_ms: int, feed: s
     output.table(
         ("window", "queue", "kind", "done#", "failed#", "dead#", "wait p95#", "ran p95#", "backlog#"),
         [_cells(row) for row in rows],
-        empty="nothing was counted",
+        empty="there are no windows",
     )
     if more:
-        output.say(f"and {more:,} more in the files; --limit shows them here")
-    output.say(f"from {work.said}:")
-    output.say(f"  {counted(done.rows, 'row')} of {counted(done.windows, 'window')} in {short(folder)}/{GLOB}")
-    _say_feed(output, asked, feed, done.items)
+        output.say(f"and {more:,} more in the files; --limit shows them")
+    output.say(f"from {work.source}:")
+    output.say(f"  {counted(done.rows, 'row')} of {counted(done.windows, 'window')} in {short_path(folder)}/{GLOB}")
+    _say_feed(output, request, feed, done.items)
 
 
 def _live(
     output: Output,
-    asked: PipelineRequest,
+    request: PipelineRequest,
     window_ms: int,
     every_ms: int,
     events_max: int,
@@ -117,21 +120,21 @@ def _live(
     allow_loss: bool,
     serving: tuple[str, int | None],
 ) -> int:
-    asked.look()
-    followed, line, counts = Followed(), ProgressLine(output), StatsCounts()
-    folder = asked.data_dir.table("stats")
-    with sparked(asked.engine, line, None) as spark, query_metrics(spark, *serving, output):
+    request.read_backlog()
+    query_run, line, counts = QueryRun(), ProgressLine(output), StatsCounts()
+    folder = request.data_dir.table("stats")
+    with spark_session(request.engine, line, None) as spark, query_metrics(spark, *serving, output):
         from headrace.pipeline.spark_session import is_connect
         from headrace.pipeline.stats.run import follow_stats
 
         is_counted = not is_connect(spark)  # a server's process counts what it writes for itself
-        line.stage(f"statistics into {short(folder)}")
+        line.stage(f"statistics into {short_path(folder)}")
         query = follow_stats(
             spark,
-            asked.store,
+            request.store,
             folder,
-            tenant=asked.tenant,
-            queue=asked.queue,
+            tenant=request.tenant,
+            queue=request.queue,
             window_ms=window_ms,
             every_ms=every_ms,
             events_max=events_max,
@@ -140,25 +143,25 @@ def _live(
             tell=output.hint if is_counted else None,
             on_batch=counts.add if is_counted else None,
         )
-        far = followed.run(query, line, counts.text if is_counted else str)
+        progress = query_run.follow(query, line, counts.text if is_counted else str)
     output.document(
         {
-            "events": far.events,
-            "batches": far.batches,
+            "events": progress.events,
+            "batches": progress.batches,
             "windows": counts.windows if is_counted else None,
             "items": counts.items if is_counted else None,
             "late": counts.late if is_counted else None,
-            "behind": far.behind,
-            "seconds": followed.seconds,
+            "behind": progress.behind,
+            "seconds": query_run.seconds,
             "folder": str(folder),
             "glob": GLOB,
         }
     )
-    followed.close(output, "statistics", far)
+    query_run.say_summary(output, "statistics", progress)
     if is_counted:
-        output.say(f"  {counted(counts.windows, 'file')} written in {short(folder)}/{GLOB}")
-        _say_feed(output, asked, feed, counts.items)
-    return INTERRUPTED if followed.interrupted else OK
+        output.say(f"  {counted(counts.windows, 'file')} written in {short_path(folder)}/{GLOB}")
+        _say_feed(output, request, feed, counts.items)
+    return INTERRUPTED if query_run.interrupted else OK
 
 
 class StatsCounts:
@@ -178,14 +181,13 @@ class StatsCounts:
         return f" · {counted(self.windows, 'window')} written"
 
 
-def _say_feed(output: Output, asked: PipelineRequest, feed: str | None, items: int) -> None:
+def _say_feed(output: Output, request: PipelineRequest, feed: str | None, items: int) -> None:
     if feed is not None:
-        whose = "each tenant" if asked.tenant == ALL else f"tenant {asked.tenant}"
+        whose = "each tenant" if request.tenant == ALL else f"tenant {request.tenant}"
         output.say(f"  {counted(items, 'item')} published to feed {feed!r} of {whose}")
-        output.hint(
-            f"watch it with: headrace feeds tail {feed} --tenant {'TENANT' if asked.tenant == ALL else asked.tenant}"
-        )
-    output.hint(f"next: {asked.words('report')}")
+        name = "TENANT" if request.tenant == ALL else request.tenant
+        output.hint(f"watch it with: headrace feeds tail {feed} --tenant {name}")
+    output.hint(f"next: {request.words('report')}")
 
 
 def _cells(row: dict[str, Any]) -> tuple[object, ...]:

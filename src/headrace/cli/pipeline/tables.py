@@ -19,7 +19,7 @@ from headrace.cli.pipeline.options import (
     Tenants,
     engine,
 )
-from headrace.cli.pipeline.session import PipelineRequest, short, working
+from headrace.cli.pipeline.session import PipelineRequest, open_events, short_path
 from headrace.model.redact import redact
 from headrace.model.times import duration_text
 
@@ -38,24 +38,26 @@ def jobs(
     conf: Conf = None,
     json: Json = False,
 ) -> None:
-    """Write a row per job and a row per attempt, and show how jobs ended.
+    """Write a row per job and per attempt, and show the outcomes.
 
     The tables are folders of Parquet files, `jobs` and `attempts`; each is replaced in one step.
+
+    Example: headrace pipeline jobs --queue mail
     """
     output = Output(json=json)
-    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
-    with working(asked, output) as work:
+    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    with open_events(request, output) as work:
         if work is None:
             return
         from headrace.pipeline.tables.summary import by_kind, read_table, top
         from headrace.pipeline.tables.write import write_jobs
 
-        work.line.stage(f"jobs and attempts, from {work.said}")
-        counts, data_dir = write_jobs(work.spark, work.events, asked.data_dir), asked.data_dir
+        work.line.stage(f"jobs and attempts, from {work.source}")
+        counts, data_dir = write_jobs(work.spark, work.events, request.data_dir), request.data_dir
         work.line.stage("counting")
         frame = by_kind(read_table(work.spark, data_dir, "jobs"), read_table(work.spark, data_dir, "attempts"))
         rows, more = top(frame, limit)
-    _document(output, work.events.origin, {"jobs": counts.jobs, "attempts": counts.attempts}, asked, kinds=rows)
+    _document(output, work.events.origin, {"jobs": counts.jobs, "attempts": counts.attempts}, request, kinds=rows)
     output.table(
         ("queue", "kind", "jobs#", "open#", "done#", "dead#", "wait p50#", "p95#", "ran p50#", "p95 #"),
         [
@@ -67,7 +69,7 @@ def jobs(
         ],
         empty="no job is in these events",
     )
-    _close(output, asked, work.said, {"jobs": counts.jobs, "attempts": counts.attempts}, more, "errors")
+    _close(output, request, work.source, {"jobs": counts.jobs, "attempts": counts.attempts}, more, "errors")
 
 
 def errors(
@@ -82,31 +84,34 @@ def errors(
     conf: Conf = None,
     json: Json = False,
 ) -> None:
-    """Write what fails and how often: failures that differ only in numbers, ids and addresses are one.
+    """Write failures grouped by error, with counts and examples.
 
-    Each row has a fingerprint, counts, when it was first and last seen, and the last jobs that failed so.
+    Errors that differ only in numbers, ids and addresses are one group. Each row has a fingerprint, counts, the first
+    and last instant, and the last jobs with this error.
+
+    Example: headrace pipeline errors --tenant acme --samples 5
     """
     output = Output(json=json)
-    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
-    with working(asked, output) as work:
+    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    with open_events(request, output) as work:
         if work is None:
             return
         from headrace.pipeline.tables.summary import most_failures, read_table, top
         from headrace.pipeline.tables.write import write_errors
 
-        work.line.stage(f"errors, from {work.said}")
-        count = write_errors(work.spark, work.events, asked.data_dir, samples=samples)
-        rows, more = top(most_failures(read_table(work.spark, asked.data_dir, "errors")), limit)
+        work.line.stage(f"errors, from {work.source}")
+        count = write_errors(work.spark, work.events, request.data_dir, samples=samples)
+        rows, more = top(most_failures(read_table(work.spark, request.data_dir, "errors")), limit)
     for row in rows:
         row["template"] = redact(row["template"])
         row["sample_jobs"] = [{**each, "message": redact(each["message"] or "")} for each in row["sample_jobs"]]
-    _document(output, work.events.origin, {"errors": count}, asked, errors=rows)
+    _document(output, work.events.origin, {"errors": count}, request, errors=rows)
     output.table(
         ("failures#", "deaths#", "jobs#", "tenant", "kinds", "last seen", "a job", "error"),
         [_error_cells(row) for row in rows],
         empty="nothing failed",
     )
-    _close(output, asked, work.said, {"errors": count}, more, "report")
+    _close(output, request, work.source, {"errors": count}, more, "report")
 
 
 def usage(
@@ -120,50 +125,55 @@ def usage(
     conf: Conf = None,
     json: Json = False,
 ) -> None:
-    """Write what each tenant used, day by day: jobs, deliveries, running time, bytes."""
+    """Write the usage of each tenant by day.
+
+    Usage is jobs, deliveries, running time and bytes.
+
+    Example: headrace pipeline usage --limit 100
+    """
     output = Output(json=json)
-    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
-    with working(asked, output) as work:
+    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    with open_events(request, output) as work:
         if work is None:
             return
         from headrace.pipeline.tables.summary import latest_days, read_table, top
         from headrace.pipeline.tables.write import write_usage
 
-        work.line.stage(f"usage, from {work.said}")
-        count = write_usage(work.spark, work.events, asked.data_dir)
-        rows, more = top(latest_days(read_table(work.spark, asked.data_dir, "usage")), limit)
-    _document(output, work.events.origin, {"usage": count}, asked, usage=rows)
+        work.line.stage(f"usage, from {work.source}")
+        count = write_usage(work.spark, work.events, request.data_dir)
+        rows, more = top(latest_days(read_table(work.spark, request.data_dir, "usage")), limit)
+    _document(output, work.events.origin, {"usage": count}, request, usage=rows)
     names = ("day", "tenant", "events", "enqueued", "done", "dead", "cancelled", "deliveries", "retried", "stalled")
     output.table(
         ("day", "tenant", *(f"{name}#" for name in names[2:]), "ran#", "payload bytes#"),
         [(*(row[name] for name in names), duration_text(row["run_ms"]), row["payload_bytes"]) for row in rows],
         empty="nothing was used",
     )
-    _close(output, asked, work.said, {"usage": count}, more, "report")
+    _close(output, request, work.source, {"usage": count}, more, "report")
 
 
 def _document(
-    output: Output, origin: str, counts: dict[str, int], asked: PipelineRequest, **rows: Sequence[Row]
+    output: Output, origin: str, counts: dict[str, int], request: PipelineRequest, **rows: Sequence[Row]
 ) -> None:
-    tables = {name: {"rows": count, "folder": str(asked.data_dir.table(name))} for name, count in counts.items()}
+    tables = {name: {"rows": count, "folder": str(request.data_dir.table(name))} for name, count in counts.items()}
     output.document({"origin": origin, "tables": tables, **rows})
 
 
 def _close(
-    output: Output, asked: PipelineRequest, said: str, counts: dict[str, int], more: int, following: str
+    output: Output, request: PipelineRequest, source: str, counts: dict[str, int], more: int, following: str
 ) -> None:
     if more:
-        output.say(f"and {more:,} more in the files; --limit shows them here")
-    output.say(f"from {said}:")
+        output.say(f"and {more:,} more in the files; --limit shows them")
+    output.say(f"from {source}:")
     for name, count in counts.items():
-        output.say(f"  {counted(count, 'row')} in {short(asked.data_dir.table(name))}/*.parquet")
-    tell_part(output, asked, *counts)
-    output.hint(f"next: {asked.words(following)}")
+        output.say(f"  {counted(count, 'row')} in {short_path(request.data_dir.table(name))}/*.parquet")
+    tell_part(output, request, *counts)
+    output.hint(f"next: {request.words(following)}")
 
 
-def tell_part(output: Output, asked: PipelineRequest, *names: str) -> None:
+def tell_part(output: Output, request: PipelineRequest, *names: str) -> None:
     """Say which tables now hold a part alone, whatever they held before."""
-    asked_for = [("tenant", asked.tenant), ("queue", asked.queue)]
+    asked_for = [("tenant", request.tenant), ("queue", request.queue)]
     of = " and ".join(f"{what} {name}" for what, name in asked_for if name != ALL)
     if of:
         tables = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -7,7 +7,7 @@ import typer
 from headrace.cli.options import AppName, Json, Url
 from headrace.cli.output import Output
 from headrace.cli.pipeline.options import ALL, Queues, Tenants, spark_url
-from headrace.cli.pipeline.session import reach
+from headrace.cli.pipeline.session import check_store
 from headrace.model.errors import BadConfig
 from headrace.pipeline.packages import needing_spark
 
@@ -27,10 +27,13 @@ def views(
     queue: Queues = ALL,
     json: Json = False,
 ) -> None:
-    """Print SQL that makes views of a store, with payloads and results as structs.
+    """Print SQL that creates typed views of a store.
 
-    Their types are the annotations of the app's jobs. Run the SQL with spark-sql, in a notebook or over JDBC: it needs
-    Headrace where Spark runs. A URL with a password is not printed: the session takes it from HEADRACE_URL.
+    Payloads and results are structs with the types of the app's annotations. Run the SQL with spark-sql, in a notebook
+    or over JDBC: it needs Headrace where Spark runs. A URL with a password is not printed: the session takes it from
+    HEADRACE_URL.
+
+    Example: headrace pipeline views app:app > views.sql
     """
     output, name = Output(json=json), target or app
     if name is None:
@@ -40,7 +43,7 @@ def views(
     with needing_spark():
         from headrace.pipeline.sql_views import app_types, shown_options, view_statements
     store = spark_url(url)
-    reach(store, new=False)
+    check_store(store, new=False)
     statements = dict(view_statements(shown_options(store, tenant, queue), app_types(name)))
     output.document({"views": [{"name": view, "sql": sql} for view, sql in statements.items()]})
     for sql in statements.values():

@@ -36,8 +36,8 @@ def audit(
     """Compare the records of the store at `url` with its journal, and report every job that differs.
 
     Workers may run meanwhile: a record is compared with the journal up to the event at which the record was read, and
-    jobs that differ are checked again. `on_progress` is called with the name of each stage. `tenant` and `queue`
-    (several with commas) select a part of the store.
+    jobs that differ are checked again. `on_progress` is called with the name of each stage. `tenant` and `queue` (names
+    separated by commas) select a part of the store.
     """
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same errors, but wrap them into a traceback of its own.

@@ -1,4 +1,4 @@
-"""The app of the runs that kill fleets: its handler notes in a file that it began, before it does anything else."""
+"""The app of fleets under kills: its handler notes its start and end in a file."""
 
 import asyncio
 import os
@@ -10,23 +10,23 @@ import msgspec
 from msgspec import Struct
 
 from headrace import App, Fail, Retry, current
-from tests.proof.fleet_faults import plant_here
+from tests.proof.fleet_faults import plant_fault
 
 QUEUE = "proof"
 LEASE_MS = 2_000
 RUNS = "runs.log"
 STALLS_MAX = 3
-"""After so many, what takes long takes no longer than others: also a fleet without hearts comes to its end."""
+"""After so many stalls a slow row is fast, so that a fleet without heartbeats ends, too."""
 _SLOW_S = 1.5 * LEASE_MS / 1_000
-"""Longer than a lease: without a heart another worker would begin meanwhile."""
+"""Longer than a lease: without a heartbeat another worker would start meanwhile."""
 
-plant_here()  # executors import this module, and nothing else of the proof
+plant_fault()  # executors import this module, and nothing else of the proof
 
 app = App(queue=QUEUE)
 
 
 class Run(Struct, frozen=True, array_like=True):
-    """A handler that began, or ended."""
+    """A note of a handler that started or ended."""
 
     is_end: bool
     n: int
@@ -34,14 +34,14 @@ class Run(Struct, frozen=True, array_like=True):
     id: str
     fence: int
     at_ns: int
-    """By the machine's monotonic clock, which all its processes share."""
+    """By the monotonic clock of the machine, which all processes share."""
     pid: int
 
 
 _RUN = msgspec.json.Decoder(Run)
 
 
-# Jobs may stall as often as somebody is killed; only attempts that a handler makes fail are counted.
+# Every kill stalls jobs, so stalls are unlimited; only failed attempts are limited.
 @app.job(timeout="4s", max_attempts=20, max_stalls=1_000, backoff="20ms", backoff_max="100ms")
 async def square(n: int, folder: str, ms: int) -> dict[str, int]:
     """The square of a number, after `ms` on average; some numbers are hopeless, some need two attempts, some take
@@ -55,10 +55,10 @@ async def square(n: int, folder: str, ms: int) -> dict[str, int]:
     note(Path(folder), n, is_end=True)
     if is_hopeless(n):
         raise Fail(f"{n} is hopeless")
-    if is_moody(n) and current().attempt == 1:
-        raise Retry(f"{n} is not in the mood")
+    if is_flaky(n) and current().attempt == 1:
+        raise Retry(f"{n} is flaky")
     if is_endless(n) and current().attempt == 1 and is_early:
-        await asyncio.sleep(60)  # its time is over before
+        await asyncio.sleep(60)  # until its time-out
     return {"square": n * n}
 
 
@@ -67,7 +67,7 @@ def is_hopeless(n: int) -> bool:
     return n % 97 == 5
 
 
-def is_moody(n: int) -> bool:
+def is_flaky(n: int) -> bool:
     """Whether its first attempt fails."""
     return n % 53 == 7
 
@@ -78,17 +78,17 @@ def is_slow(n: int) -> bool:
 
 
 def is_endless(n: int) -> bool:
-    """Whether its first attempt takes longer than its time."""
+    """Whether its first attempt runs into the time-out."""
     return n % 1_009 == 29
 
 
 def is_deadly(n: int) -> bool:
-    """Whether its first delivery ends the process that runs it."""
+    """Whether its first delivery crashes the process."""
     return n % 10_007 == 41
 
 
 def note(folder: Path, n: int, *, is_end: bool) -> None:
-    """Written in one step, so that it is there whatever happens next."""
+    """Append a note in one write, which survives a crash right after it."""
     context = current()
     run = Run(is_end, n, context.job.id, context.fence, time.monotonic_ns(), os.getpid())
     os.write(_file(folder), msgspec.json.encode(run) + b"\n")
@@ -99,8 +99,8 @@ def _file(folder: Path) -> int:
     return os.open(folder / RUNS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
 
-def runs_in(folder: Path) -> list[Run]:
-    """Everything that handlers have noted."""
+def read_runs(folder: Path) -> list[Run]:
+    """All notes of handlers."""
     if not (folder / RUNS).exists():
         return []
     return [_RUN.decode(line) for line in (folder / RUNS).read_bytes().splitlines()]

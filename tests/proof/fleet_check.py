@@ -1,4 +1,4 @@
-"""What must be true of a fleet's work: each job ends once, and a handler begins again only after a lost delivery."""
+"""Checks the work of a fleet: each job ends once, and a handler runs again only after its delivery ended."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,38 +10,38 @@ from tests.proof.fleet_app import Run, is_deadly, is_hopeless
 
 ENDS = {"done", "dead"}
 OVER = {"retried", "released", "stalled"}
-"""How a delivery may end after which the job is delivered again."""
+"""Ends of a delivery after which the job is delivered again."""
 
 
-class Worked(Struct):
-    """What the journal and the handlers' notes tell together."""
+class WorkCheck(Struct):
+    """The journal and the handlers' notes, compared."""
 
     jobs: int = 0
     events: Counter[str] = Counter()
     timed_out: int = 0
-    """Deliveries that took longer than they may."""
+    """Deliveries that ran into their time-out."""
     crashed: int = 0
-    """Lost leases of rows that end the process which runs them."""
+    """Lost leases of rows that crash their process."""
     unended: int = 0
     """Jobs that are neither done nor dead."""
     twice: int = 0
     """Jobs that ended more than once."""
     otherwise: int = 0
-    """Jobs that ended in another way than their number says."""
+    """Jobs with another outcome than their number has."""
     runs: int = 0
-    """Handlers that began."""
+    """Started handlers."""
     again: Counter[str] = Counter()
-    """Those that were not the first of their row, by what had become of the delivery before."""
+    """Repeated handlers of a row, by the end of the delivery before."""
     unexplained: int = 0
-    """Those whose row had been delivered before, and nothing says that this was over."""
+    """Repeated handlers without an end of the delivery before."""
     unknown: int = 0
-    """Those that nobody was handed out, or that began twice under one lease."""
+    """Handlers without a claim, or started twice under one lease."""
     at_once: int = 0
-    """Those that began while another handler of the same row was at work."""
+    """Handlers that started while another one of the same row was running."""
 
     @property
     def is_right(self) -> bool:
-        """Whether all is as it must be."""
+        """Whether the check found no error."""
         wrong = self.unended + self.twice + self.otherwise + self.unexplained + self.unknown + self.at_once
         return self.jobs > 0 and wrong == 0
 
@@ -50,14 +50,14 @@ class Worked(Struct):
         events = ", ".join(f"{name} {count:,}" for name, count in sorted(self.events.items()))
         return (
             f"jobs {self.jobs:,} ({events}), timed out {self.timed_out}, crashed {self.crashed}; neither done nor dead"
-            f" {self.unended}, twice {self.twice}, otherwise {self.otherwise}; handlers begun {self.runs:,}, again:"
+            f" {self.unended}, twice {self.twice}, otherwise {self.otherwise}; handlers started {self.runs:,}, again:"
             f" {again}; unexplained {self.unexplained}, unknown {self.unknown}, two at once {self.at_once}"
         )
 
 
-def judge(journal: Iterable[Event], runs: Sequence[Run]) -> Worked:
-    """Hold what handlers noted against what the journal says."""
-    found = Worked(events=Counter(), again=Counter())
+def check_work(journal: Iterable[Event], runs: Sequence[Run]) -> WorkCheck:
+    """Compare the handlers' notes with the journal."""
+    found = WorkCheck(events=Counter(), again=Counter())
     ends: dict[str, list[str]] = defaultdict(list)
     claimed: set[tuple[str, int]] = set()
     over: dict[tuple[str, int], str] = {}
@@ -78,7 +78,7 @@ def judge(journal: Iterable[Event], runs: Sequence[Run]) -> Worked:
     found.jobs = len(ends)
     found.unended = sum(not ENDS.intersection(each) for each in ends.values())
     found.twice = sum(len(each) > 1 for each in ends.values())
-    _judge_runs(found, runs, claimed, over)
+    _check_runs(found, runs, claimed, over)
     number = {run.id: run.n for run in runs}
     found.otherwise = sum(
         each[:1] != ["dead" if is_hopeless(number[id]) else "done"] for id, each in ends.items() if id in number
@@ -86,8 +86,8 @@ def judge(journal: Iterable[Event], runs: Sequence[Run]) -> Worked:
     return found
 
 
-def _judge_runs(
-    found: Worked, runs: Sequence[Run], claimed: set[tuple[str, int]], over: dict[tuple[str, int], str]
+def _check_runs(
+    found: WorkCheck, runs: Sequence[Run], claimed: set[tuple[str, int]], over: dict[tuple[str, int], str]
 ) -> None:
     begun: dict[int, list[Run]] = defaultdict(list)
     ended = {(run.id, run.fence): run.at_ns for run in runs if run.is_end}
@@ -103,5 +103,5 @@ def _judge_runs(
             found.again[before] += 1
             found.unexplained += before not in OVER
             found.crashed += is_deadly(run.n) and before == "stalled"
-            # What a killed process had begun is over, although nobody noted that.
+            # The handlers of a killed process have ended, although without a note.
             found.at_once += any(ended.get(each, 0) > run.at_ns for each in deliveries[:at])

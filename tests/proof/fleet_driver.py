@@ -21,29 +21,29 @@ from tests.proof.spark_driver import Life as SparkLife
 from tests.proof.spark_processes import say
 
 NAME = "proof"
-ANSWERS = "answers"
+RESULTS = "answers"
 APP = "tests.proof.fleet_app:app"
 
 
 class Life(Struct):
-    """What a program does between its start and its end."""
+    """The arguments of one life of the program."""
 
     url: str
     folder: str
     rows: int
     maps: bool
-    """Whether it maps; else it runs a fleet on what is there."""
+    """Whether it maps; else it runs a fleet on existing jobs."""
     master: str = CLUSTER
     capacity: int = 20
     ms: int = 10
     """How long a handler takes."""
     cancels_at: int | None = None
-    """Cancel all jobs of Spark when so many are over, as somebody else might."""
+    """Cancel all jobs of Spark once so many are finished."""
     fault: str | None = None
 
 
 def main() -> None:
-    """Live."""
+    """Run one life."""
     life = msgspec.json.decode(sys.argv[1], type=Life)
     if life.fault is not None:
         os.environ[FAULT] = life.fault
@@ -53,7 +53,7 @@ def main() -> None:
     say("started")
     (_map if life.maps else _fleet)(spark, life)
     say("ended")
-    threading.Event().wait()  # its processes are looked at, and then killed
+    threading.Event().wait()  # its processes are counted, and then killed
 
 
 def _map(spark: SparkSession, life: Life) -> None:
@@ -61,8 +61,8 @@ def _map(spark: SparkSession, life: Life) -> None:
         F.col("id").alias("n"), F.lit(life.folder).alias("folder"), F.lit(life.ms).alias("ms")
     )
 
-    def tell(far: MapProgress) -> None:
-        say("far", far.step, str(far.rows - far.open if far.step == "running" else 0))
+    def tell(progress: MapProgress) -> None:
+        say("far", progress.step, str(progress.rows - progress.open if progress.step == "running" else 0))
 
     mapped = map_rows(
         rows,
@@ -73,7 +73,7 @@ def _map(spark: SparkSession, life: Life) -> None:
         url=life.url,
         workers=2,
         schema="square bigint",
-        folder=Path(life.folder) / ANSWERS,
+        folder=Path(life.folder) / RESULTS,
         on_progress=tell,
         capacity=life.capacity,
         lease=LEASE_MS / 1_000,
@@ -84,9 +84,9 @@ def _map(spark: SparkSession, life: Life) -> None:
 def _fleet(spark: SparkSession, life: Life) -> None:
     is_cancelled = False
 
-    def tell(far: FleetProgress) -> None:
+    def tell(progress: FleetProgress) -> None:
         nonlocal is_cancelled
-        over = life.rows - far.waiting - far.active
+        over = life.rows - progress.waiting - progress.active
         say("far", "running", str(over))
         if life.cancels_at is not None and over >= life.cancels_at and not is_cancelled:
             is_cancelled = True

@@ -1,4 +1,4 @@
-"""Faults to plant in maps and fleets, which the checks of the proofs must find."""
+"""Faults to plant in maps and fleets, which the proofs must find."""
 
 import os
 import secrets
@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 FAULT = "HEADRACE_PROOF_FAULT"
-"""The environment tells executors which one to plant; they inherit it from the driver."""
+"""The environment variable with the fault to plant, which executors inherit from the driver."""
 Plant = Callable[[Any, str, Any], None]
 
 
@@ -20,19 +20,19 @@ def forget_keys(plant: Plant) -> None:
     plant(rows, "id_of", lambda name, text: named(name, F.concat(text, F.lit(f".{salt}"))))
 
 
-def drop_answers(plant: Plant) -> None:
+def drop_results(plant: Plant) -> None:
     """A map leaves out some results."""
     run: Any = import_module("headrace.pipeline.flows.map.run")
     map_results = run.map_results
 
-    def some(*given: Any, **more: Any) -> Any:
-        return map_results(*given, **more).where("n % 101 <> 3")
+    def some(*args: Any, **kwargs: Any) -> Any:
+        return map_results(*args, **kwargs).where("n % 101 <> 3")
 
     plant(run, "map_results", some)
 
 
-def stop_hearts(plant: Plant) -> None:
-    """Workers extend nothing and believe in their leases all the same: others begin what they still do."""
+def stop_heartbeats(plant: Plant) -> None:
+    """Workers extend no lease and do not notice it: other workers start their running jobs."""
     from headrace.worker.heartbeat import Heartbeat
 
     async def nothing(*_: object) -> None: ...
@@ -42,7 +42,7 @@ def stop_hearts(plant: Plant) -> None:
 
 
 def give_up(plant: Plant) -> None:
-    """Workers say of some jobs that they were cancelled: nobody will do them."""
+    """Workers settle some jobs as cancelled, and they never run."""
     from headrace.model.outcome import Cancelled
     from headrace.worker.settler import Settler
 
@@ -54,14 +54,14 @@ def give_up(plant: Plant) -> None:
     plant(Settler, "put", some)
 
 
-DRIVERS: dict[str, Callable[[Plant], None]] = {"forget_keys": forget_keys, "drop_answers": drop_answers}
-"""What the driver does wrong."""
-WORKERS: dict[str, Callable[[Plant], None]] = {"stop_hearts": stop_hearts, "give_up": give_up}
-"""What the executors do wrong."""
+DRIVERS: dict[str, Callable[[Plant], None]] = {"forget_keys": forget_keys, "drop_results": drop_results}
+"""Faults of the driver."""
+WORKERS: dict[str, Callable[[Plant], None]] = {"stop_heartbeats": stop_heartbeats, "give_up": give_up}
+"""Faults of the executors."""
 
 
-def plant_here() -> None:
-    """Plant what the environment names, in a process of Spark that runs handlers."""
+def plant_fault() -> None:
+    """Plant the fault of the environment, in a process of Spark that runs handlers."""
     name = os.environ.get(FAULT)
     if name in WORKERS:
         WORKERS[name](setattr)

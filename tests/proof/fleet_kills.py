@@ -15,11 +15,11 @@ import msgspec
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from tests.proof.fleet_app import LEASE_MS, QUEUE, app, runs_in, square
-from tests.proof.fleet_check import judge
+from tests.proof.fleet_app import LEASE_MS, QUEUE, app, read_runs, square
+from tests.proof.fleet_check import check_work
 from tests.proof.fleet_driver import NAME, Life
-from tests.proof.fleet_figures import Blow, FleetFigures, Plan
-from tests.proof.map_check import answered_in
+from tests.proof.fleet_figures import FleetFigures, Kill, Plan
+from tests.proof.map_check import check_results
 from tests.proof.spark_check import journal_of
 from tests.proof.spark_driver import LOCAL
 from tests.proof.spark_processes import Tree
@@ -27,13 +27,13 @@ from tests.proof.worker_runs import emptied
 from tests.support.process import wait_until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 600
+TIMEOUT_S = 600
 """A life of the longest run takes a minute or two."""
 BATCH = 1_000
 
 
 class Run:
-    """One map, or one queue of jobs, from its first life to its last."""
+    """One map, or one queue of jobs, over all lives of its driver."""
 
     def __init__(self, url: str, plan: Plan, folder: Path) -> None:
         self.figures = FleetFigures()
@@ -44,62 +44,62 @@ class Run:
             url, str(folder), plan.rows, plan.maps, plan.master, capacity=plan.capacity, ms=plan.ms, fault=plan.fault
         )
 
-    def live(self, blows: tuple[Blow, ...]) -> None:
-        """A life that ends with the last blow; one without any ends by itself."""
+    def live(self, kills: tuple[Kill, ...]) -> None:
+        """A life of the driver that ends with the last kill, or by itself without any."""
         life = self._life
-        if (cancel := next((blow for blow in blows if blow.what == "cancel"), None)) is not None:
+        if (cancel := next((kill for kill in kills if kill.target == "cancel"), None)) is not None:
             life = msgspec.structs.replace(life, cancels_at=int(cancel.share * self._plan.rows))
         words = [sys.executable, "-m", "tests.proof.fleet_driver", msgspec.json.encode(life).decode()]
         driver = Tree(words, ROOT, self.errors)
         try:
             lines = self._lines(driver)
-            for blow in blows:
-                self._strike(driver, lines, blow)
-            if not blows:
+            for kill in kills:
+                self._kill(driver, lines, kill)
+            if not kills:
                 self._await(lines, "ended")
         finally:
             self.figures.processes += len(driver.pids())
             driver.kill()
 
-    def _strike(self, driver: Tree, lines: Iterator[list[str]], blow: Blow) -> None:
-        if blow.what == "cancel":
+    def _kill(self, driver: Tree, lines: Iterator[list[str]], kill: Kill) -> None:
+        if kill.target == "cancel":
             self._await(lines, "fleet", "cancelled")
-            self.figures.leftovers += asyncio.run(self._held())
+            self.figures.leftovers += asyncio.run(self._count_leases())
         else:
-            self._await_step(lines, blow)
-        if blow.what == "executor":
-            wait_until(lambda: bool(driver.executors()), "an executor", PATIENCE_S)  # one may just be replaced
+            self._await_step(lines, kill)
+        if kill.target == "executor":
+            wait_until(lambda: bool(driver.executors()), "an executor", TIMEOUT_S)  # one may be being replaced
             assert driver.kill_executor(min(driver.executors(), key=int))
-        elif blow.what == "worker":
-            # There may be none for a moment: jobs, too, end the processes that run them.
-            wait_until(lambda: bool(self._workers(driver)), "a worker", PATIENCE_S)
+        elif kill.target == "worker":
+            # There may be none for a moment: jobs crash their processes, too.
+            wait_until(lambda: bool(self._workers(driver)), "a worker", TIMEOUT_S)
             os.kill(self._workers(driver)[-1], signal.SIGKILL)
-        self.figures.blows[blow.what] += 1  # the tree is killed by whoever called
+        self.figures.kills[kill.target] += 1  # the caller kills the tree
 
-    def _await_step(self, lines: Iterator[list[str]], blow: Blow) -> None:
-        while int(self._await(lines, "far", blow.step)[2]) < blow.share * self._plan.rows:
+    def _await_step(self, lines: Iterator[list[str]], kill: Kill) -> None:
+        while int(self._await(lines, "far", kill.step)[2]) < kill.share * self._plan.rows:
             pass
-        if blow.step == "enqueuing":
-            wait_until(lambda: asyncio.run(self._enqueued()) > 0, "the first jobs of the map", PATIENCE_S)
+        if kill.step == "enqueuing":
+            wait_until(lambda: asyncio.run(self._enqueued()) > 0, "the first jobs of the map", TIMEOUT_S)
 
     def _workers(self, driver: Tree) -> list[int]:
-        """The processes in which handlers have begun, and that live; the last one lately."""
+        """The live processes in which handlers have started, the latest last."""
         alive = set(driver.pids())
-        return [run.pid for run in runs_in(self._folder) if run.pid in alive]
+        return [run.pid for run in read_runs(self._folder) if run.pid in alive]
 
     async def _enqueued(self) -> int:
         store = await open_store(self._url)
         try:
-            there = {queue.full_name: queue for queue in (await store.queues.names(self.queue.tenant)).rows}
-            return (await store.queues.counts(self.queue)).waiting if self.queue.full_name in there else 0
+            names = {queue.full_name for queue in (await store.queues.names(self.queue.tenant)).rows}
+            return (await store.queues.counts(self.queue)).waiting if self.queue.full_name in names else 0
         finally:
             await store.close()
 
-    async def _held(self) -> int:
-        """Leases that somebody has kept alive for longer than a lease after the fleet's end."""
+    async def _count_leases(self) -> int:
+        """Leases that are still extended one lease after the fleet's end."""
         store = await open_store(self._url)
         try:
-            await asyncio.sleep(LEASE_MS / 1_000 + 0.5)  # the time that must pass is what this is about
+            await asyncio.sleep(LEASE_MS / 1_000 + 0.5)  # until all other leases have expired
             while (await store.jobs.repair(self.queue)).stalled:
                 pass
             return (await store.queues.counts(self.queue)).active
@@ -107,38 +107,38 @@ class Run:
             await store.close()
 
     def _lines(self, driver: Tree) -> Iterator[list[str]]:
-        # A life that gets nowhere ends, too: then nothing more is read.
-        patience = threading.Timer(PATIENCE_S, driver.strike)
-        patience.start()
+        # A driver that hangs is killed: then its output ends.
+        timeout = threading.Timer(TIMEOUT_S, driver.strike)
+        timeout.start()
         try:
             yield from (line.split() for line in driver.lines())
         finally:
-            patience.cancel()
+            timeout.cancel()
 
     def _await(self, lines: Iterator[list[str]], *words: str) -> list[str]:
         for line in lines:
             if line[: len(words)] == [*words]:
                 return line
             if line[:1] == ["ended"]:
-                raise AssertionError(f"it was all over before {' '.join(words)}; give it more rows")
-        raise AssertionError(f"the driver ended before {' '.join(words)}; it said: {self.errors.read_text()[-4_000:]}")
+                raise AssertionError(f"the run ended before {' '.join(words)}; give it more rows")
+        raise AssertionError(f"the driver ended before {' '.join(words)}: {self.errors.read_text()[-4_000:]}")
 
 
 async def run_kills(url: str, plan: Plan, folder: Path) -> FleetFigures:
-    """Do as planned, come to the end, and hold notes, journal and answers against each other."""
+    """Run the plan to its end, and compare the handlers' notes, the journal and the results."""
     start, run = time.monotonic(), Run(url, plan, folder)
     store = await open_store(url)
     try:
         if not plan.maps:
             await _fill(store, plan, folder)
-        for blows in (*plan.lives, ()):
-            await asyncio.to_thread(run.live, blows)
-        run.figures.worked = judge((await journal_of(store)).values(), runs_in(folder))
+        for kills in (*plan.lives, ()):
+            await asyncio.to_thread(run.live, kills)
+        run.figures.work = check_work((await journal_of(store)).values(), read_runs(folder))
     finally:
         await store.close()
-    run.figures.apart = abs(plan.rows - run.figures.worked.jobs)
+    run.figures.apart = abs(plan.rows - run.figures.work.jobs)
     if plan.maps:
-        run.figures.answered = answered_in(folder, plan.rows)
+        run.figures.results = check_results(folder, plan.rows)
     run.figures.seconds = time.monotonic() - start
     return run.figures
 
@@ -155,30 +155,30 @@ async def _fill(store: Store, plan: Plan, folder: Path) -> None:
 
 
 async def run_plans(name: str, plans: dict[str, Plan], say: Callable[[str], None]) -> int:
-    """Every plan on redis; says how many did not end as they must: a planted fault must be found."""
+    """Run every plan on Redis; return how many failed: a planted fault must be found."""
     violations = 0
     for title, plan in plans.items():
         with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
             figures = await run_kills(await emptied("redis", Path(folder)), plan, Path(folder))
         is_right = figures.has_happened(plan) and figures.is_exact() != bool(plan.fault)
         violations += not is_right
-        planted = "the planted fault was found" if plan.fault else "as it must be"
-        say(f"{name}: {title}: {planted if is_right else 'VIOLATION'}\n    {figures}")
+        expected = "the planted fault was found" if plan.fault else "as expected"
+        say(f"{name}: {title}: {expected if is_right else 'VIOLATION'}\n    {figures}")
     return violations
 
 
 def fleet_plans(rows: int) -> dict[str, Plan]:
-    """The lives of the long run of fleets."""
-    first = (Blow("executor", 0.05), Blow("worker", 0.1), Blow("executor", 0.15), Blow("tree", 0.2))
-    second = (Blow("worker", 0.25), Blow("cancel", 0.35))
-    third = (Blow("executor", 0.4), Blow("worker", 0.5), Blow("tree", 0.6))
-    fourth = (Blow("worker", 0.65), Blow("worker", 0.7), Blow("cancel", 0.8))
-    local = ((Blow("worker", 0.1), Blow("worker", 0.2), Blow("tree", 0.4)), (Blow("cancel", 0.6),))
+    """The plans of the long run of fleets."""
+    first = (Kill("executor", 0.05), Kill("worker", 0.1), Kill("executor", 0.15), Kill("tree", 0.2))
+    second = (Kill("worker", 0.25), Kill("cancel", 0.35))
+    third = (Kill("executor", 0.4), Kill("worker", 0.5), Kill("tree", 0.6))
+    fourth = (Kill("worker", 0.65), Kill("worker", 0.7), Kill("cancel", 0.8))
+    local = ((Kill("worker", 0.1), Kill("worker", 0.2), Kill("tree", 0.4)), (Kill("cancel", 0.6),))
     few = min(rows, 2_000)
     return {
         "two executors": Plan.of(False, rows, first, second, third, fourth),
         "in one process": Plan.of(False, rows, *local, master=LOCAL),
-        "stop_hearts": Plan.of(False, few, fault="stop_hearts"),
+        "stop_heartbeats": Plan.of(False, few, fault="stop_heartbeats"),
         "give_up": Plan.of(False, few, fault="give_up"),
     }
 

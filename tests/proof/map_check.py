@@ -1,4 +1,4 @@
-"""What the answer of a map must be: a row for each number, with its square, or with the reason why there is none."""
+"""Checks the results of a map: a row for each number, with its square or an error."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ import duckdb
 from msgspec import Struct
 
 from tests.proof.fleet_app import is_hopeless
-from tests.proof.fleet_driver import ANSWERS
+from tests.proof.fleet_driver import RESULTS
 
 
-class Answered(Struct):
-    """What the answers are like."""
+class ResultCheck(Struct):
+    """The results, compared with the expected ones."""
 
     rows: int = 0
     done: int = 0
@@ -18,11 +18,11 @@ class Answered(Struct):
     missing: int = 0
     duplicate: int = 0
     wrong: int = 0
-    """Another result, outcome or error than there must be."""
+    """Rows with another result, outcome or error than expected."""
 
     @property
     def is_right(self) -> bool:
-        """Whether each row has its answer, once."""
+        """Whether each row has its result, once."""
         return self.rows > 0 == self.missing + self.duplicate + self.wrong
 
     def __str__(self) -> str:
@@ -32,13 +32,13 @@ class Answered(Struct):
         )
 
 
-def answered_in(folder: Path, rows: int) -> Answered:
-    """Read the answers as others do, and compare each with what it must be."""
-    files = f"{folder / ANSWERS}/*.parquet"
-    told = "SELECT n, outcome, result.square, error_class, error_message FROM read_parquet($files)"
-    found = duckdb.execute(told, {"files": files}).fetchall()
+def check_results(folder: Path, rows: int) -> ResultCheck:
+    """Read the results with DuckDB, and compare each with the expected one."""
+    files = f"{folder / RESULTS}/*.parquet"
+    query = "SELECT n, outcome, result.square, error_class, error_message FROM read_parquet($files)"
+    found = duckdb.execute(query, {"files": files}).fetchall()
     numbers = [row[0] for row in found]
-    return Answered(
+    return ResultCheck(
         rows=len(found),
         done=sum(row[1] == "done" for row in found),
         dead=sum(row[1] == "dead" for row in found),

@@ -1,4 +1,4 @@
-"""Maps and fleets that are killed again and again: the short form of the runs, and that their checks can fail."""
+"""Promises of maps and fleets under kills, in short runs, and that their checks can fail."""
 
 from pathlib import Path
 
@@ -9,18 +9,18 @@ import pytest
 from headrace.model.event import Event, EventName, EventRecord
 from headrace.model.names import Queue
 from tests.proof.fleet_app import Run
-from tests.proof.fleet_check import judge
-from tests.proof.fleet_driver import ANSWERS
-from tests.proof.fleet_figures import Blow, Plan
+from tests.proof.fleet_check import check_work
+from tests.proof.fleet_driver import RESULTS
+from tests.proof.fleet_figures import Kill, Plan
 from tests.proof.fleet_kills import run_kills
-from tests.proof.map_check import answered_in
+from tests.proof.map_check import check_results
 from tests.proof.spark_driver import LOCAL
 from tests.proof.worker_runs import emptied
 
-SHORT = Plan(True, 240, ((Blow("worker", 0.1), Blow("tree", 0.4)),), master=LOCAL, capacity=4, ms=50)
+SHORT = Plan(True, 240, ((Kill("worker", 0.1), Kill("tree", 0.4)),), master=LOCAL, capacity=4, ms=50)
 [SHARD] = Queue("proof").all_shards()
 Delivery = tuple[EventName, int]
-"""What became of a delivery, by its fence."""
+"""The end of a delivery, by its fence."""
 CLAIMED: Delivery = ("claimed", 1)
 STALLED: Delivery = ("stalled", 1)
 DONE: Delivery = ("done", 2)
@@ -28,10 +28,10 @@ BEGUN, ENDED = Run(False, 7, "n-7", 1, 10, 1), Run(True, 7, "n-7", 1, 30, 1)
 AGAIN = Run(False, 7, "n-7", 2, 40, 2)
 
 
-async def test_a_map_whose_driver_and_workers_are_killed_does_no_row_twice_unless_its_lease_was_lost(
+async def test_a_map_whose_driver_and_workers_are_killed_runs_no_row_twice_unless_its_lease_expired(
     tmp_path: Path,
 ) -> None:
-    """And its answers are exact."""
+    """Its results are exact as well."""
     url = await emptied("redis", tmp_path)
 
     figures = await run_kills(url, SHORT, tmp_path)
@@ -49,11 +49,11 @@ def journal(*deliveries: Delivery) -> list[Event]:
 RIGHT = journal(CLAIMED, STALLED, ("claimed", 2), DONE)
 
 
-def test_a_row_that_was_done_again_after_its_lease_was_lost_is_in_order() -> None:
-    worked = judge(RIGHT, [BEGUN, AGAIN])
+def test_a_row_that_ran_again_after_its_lease_expired_is_right() -> None:
+    work = check_work(RIGHT, [BEGUN, AGAIN])
 
-    assert worked.is_right
-    assert (worked.runs, worked.again) == (2, {"stalled": 1})
+    assert work.is_right
+    assert (work.runs, work.again) == (2, {"stalled": 1})
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_a_row_that_was_done_again_after_its_lease_was_lost_is_in_order() -> Non
     ],
 )
 def test_the_check_of_a_fleet_finds(what: str, events: list[Event], runs: list[Run]) -> None:
-    worked = judge(events, runs)
+    work = check_work(events, runs)
 
-    assert getattr(worked, what) == 1
-    assert not worked.is_right
+    assert getattr(work, what) == 1
+    assert not work.is_right
 
 
-def answers(*rows: tuple[int, str, int | None]) -> pa.Table:
-    """Answers of numbers that are not hopeless."""
+def result_table(*rows: tuple[int, str, int | None]) -> pa.Table:
+    """Results of numbers that do not die."""
     errors = pa.nulls(len(rows), pa.string())
     results = [None if square is None else {"square": square} for _, _, square in rows]
     return pa.table(
@@ -94,17 +94,17 @@ def answers(*rows: tuple[int, str, int | None]) -> pa.Table:
 @pytest.mark.parametrize(
     ("what", "table"),
     [
-        ("missing", answers((0, "done", 0), (1, "done", 1))),
-        ("duplicate", answers((0, "done", 0), (1, "done", 1), (2, "done", 4), (2, "done", 4))),
-        ("wrong", answers((0, "done", 0), (1, "done", 1), (2, "done", 5))),
-        ("wrong", answers((0, "done", 0), (1, "done", 1), (2, "open", None))),
+        ("missing", result_table((0, "done", 0), (1, "done", 1))),
+        ("duplicate", result_table((0, "done", 0), (1, "done", 1), (2, "done", 4), (2, "done", 4))),
+        ("wrong", result_table((0, "done", 0), (1, "done", 1), (2, "done", 5))),
+        ("wrong", result_table((0, "done", 0), (1, "done", 1), (2, "open", None))),
     ],
 )
 def test_the_check_of_a_map_finds(what: str, table: pa.Table, tmp_path: Path) -> None:
-    (tmp_path / ANSWERS).mkdir()
-    pq.write_table(table, tmp_path / ANSWERS / "part.parquet")
+    (tmp_path / RESULTS).mkdir()
+    pq.write_table(table, tmp_path / RESULTS / "part.parquet")
 
-    answered = answered_in(tmp_path, 3)
+    checked = check_results(tmp_path, 3)
 
-    assert getattr(answered, what) == 1
-    assert not answered.is_right
+    assert getattr(checked, what) == 1
+    assert not checked.is_right

@@ -3,6 +3,7 @@
 python -m tools.walks             an enqueue up to its Redis call, a claim up to the answer of its settlement, a list of
                                   jobs on SQLite from the command's words to its table, and a journal on SQLite from
                                   the options of format("headrace") to its rows in Arrow, as Spark's processes read it
+python -m tools.walks --spark     a run of `headrace pipeline history` as well, which starts Spark twice
 python -m tools.walks --files     name the files, in the order in which they are entered first
 
 Calls are counted once everything is warm, in all threads, on stores of their own. A file of which only constructors run
@@ -135,6 +136,21 @@ def walk_spark_read(url: str) -> Files:
     return files
 
 
+def walk_history(folder: Path) -> Files:
+    """The files of `headrace pipeline history --once` on Spark's driver, in a folder of a project with a new event."""
+    from headrace.cli.main import main as headrace
+
+    command = ["pipeline", "history", "--once", "--master", "local[1]"]
+    with chdir(folder), redirect_stdout(StringIO()):
+        headrace(["enqueue", "send", "to=1", "--url", "sqlite:///headrace.db"])
+        headrace(command)
+        headrace(["enqueue", "send", "to=2", "--url", "sqlite:///headrace.db"])
+        files: Files = {}
+        with entered_files(files):
+            headrace(command)
+    return files
+
+
 def code_lines(path: Path) -> int:
     """Lines of a module that hold code: no blank lines, comments or docstrings."""
     text = path.read_text("utf-8")
@@ -167,6 +183,9 @@ async def main(arguments: list[str]) -> None:
     with TemporaryDirectory() as folder:
         walks["jobs list"] = await asyncio.to_thread(walk_jobs_list, Path(folder))
         walks["spark.read"] = await asyncio.to_thread(walk_spark_read, f"sqlite:///{folder}/headrace.db")
+    if "--spark" in arguments:
+        with TemporaryDirectory() as folder:
+            walks["pipeline history"] = await asyncio.to_thread(walk_history, Path(folder))
     for name, files in walks.items():
         opened = [each for each in files if not each.startswith("model/") and files[each] != {"__init__"}]
         print(f"{name}: {len(files)} files, {len(opened)} without model and those with constructors only")

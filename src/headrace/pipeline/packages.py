@@ -20,7 +20,7 @@ def needing_spark() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        if error.name in PACKAGES:
+        if (error.name or "").partition(".")[0] in PACKAGES:
             raise BadConfig(MISSING) from error
         if "pyspark" in sys.modules:
             # Names that an old Spark lacks fail to import as well.

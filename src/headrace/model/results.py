@@ -124,6 +124,11 @@ class Counts(Struct, frozen=True, gc=False):
     oldest_due_ms: int | None = None
     """The earliest due time among the first ready jobs of each priority; None if no job is due."""
 
+    @property
+    def open(self) -> int:
+        """The jobs that are not finished."""
+        return self.waiting + self.active + self.blocked
+
     def __add__(self, other: "Counts") -> "Counts":
         oldest = [each for each in (self.oldest_due_ms, other.oldest_due_ms) if each is not None]
         return Counts(

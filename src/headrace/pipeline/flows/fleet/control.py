@@ -54,16 +54,12 @@ async def is_drained(store: Store, queues: Sequence[Queue]) -> bool:
     A handler may enqueue into a queue that was already counted, and end before its own queue is counted. So the ends of
     the journals are compared before and after: where none has moved, all counts describe one state.
     """
-    if not _is_empty(await total_counts(store, queues)):
+    if (await total_counts(store, queues)).open:
         return False
     before = await _journal_ends(store, queues)
-    if not _is_empty(await total_counts(store, queues)):
+    if (await total_counts(store, queues)).open:
         return False
     return await _journal_ends(store, queues) == before
-
-
-def _is_empty(counts: Counts) -> bool:
-    return not (counts.waiting or counts.active or counts.blocked)
 
 
 async def _journal_ends(store: Store, queues: Sequence[Queue]) -> list[tuple[int, int]]:

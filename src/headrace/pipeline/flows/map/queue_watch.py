@@ -45,7 +45,7 @@ class QueueWatch:
     def wait(self, on_counts: Callable[[Counts], None], stopping: threading.Event) -> None:
         """Wait until the queue is drained, or `stopping` is set."""
         counts: Counts | None = self.counts()
-        while (counts is None or open_jobs(counts)) and not stopping.wait(MAP_POLL_MS / 1_000):
+        while (counts is None or counts.open) and not stopping.wait(MAP_POLL_MS / 1_000):
             counts = self.poll(on_counts)
 
     def keep_dead_letters(self, rows: int, keep_ms: int) -> None:
@@ -66,8 +66,3 @@ def watch_queue(url: str, queue: Queue) -> Iterator[QueueWatch]:
     """Watch a queue for the length of this block."""
     with StorePortal(url) as portal:
         yield QueueWatch(portal, queue)
-
-
-def open_jobs(counts: Counts) -> int:
-    """Jobs that are not finished."""
-    return counts.waiting + counts.active + counts.blocked

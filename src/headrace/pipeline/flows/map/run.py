@@ -21,7 +21,7 @@ from headrace.pipeline.flows.fleet.report import FleetProgress, FleetReport
 from headrace.pipeline.flows.fleet.run import check_fleet, executor_url, run_fleet
 from headrace.pipeline.flows.map.keys import Key, check_name, key_of
 from headrace.pipeline.flows.map.payload_check import MapFunction, check_samples, find_function, payload_sql
-from headrace.pipeline.flows.map.queue_watch import QueueWatch, open_jobs, watch_queue
+from headrace.pipeline.flows.map.queue_watch import QueueWatch, watch_queue
 from headrace.pipeline.flows.map.results import (
     OUTCOMES,
     ROW_COLUMNS,
@@ -221,7 +221,7 @@ def _run_jobs(
     stop: threading.Event,
 ) -> FleetReport | None:
     def on_counts(counts: Counts) -> None:
-        report(MapProgress("running", rows.count, open_jobs(counts), counts.done, counts.dead))
+        report(MapProgress("running", rows.count, counts.open, counts.done, counts.dead))
 
     def on_fleet_progress(_: FleetProgress) -> None:
         watch.poll(on_counts)
@@ -230,7 +230,7 @@ def _run_jobs(
         watch.keep_dead_letters(rows.count, plan.keep_ms)
     counts = watch.counts()
     on_counts(counts)
-    if not open_jobs(counts) or stop.is_set():
+    if not counts.open or stop.is_set():
         return None
     if plan.by == "workers":
         watch.wait(on_counts, stop)

@@ -15,6 +15,8 @@ from headrace.cli.program import COMMANDS, PREFIX, build_program
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/command-line.md"
+EXAMPLE = "Example: "
+"""Begins the last paragraph of a help text."""
 MARK = "<!-- from here on written by tools/commands.py -->\n"
 
 
@@ -37,12 +39,13 @@ def rewritten(text: str) -> str:
 
 def _section(path: str, command: Any, context: Any) -> Iterator[str]:
     subs: dict[str, Any] = getattr(command, "commands", {})
-    yield from (f"{'##' if path.count(' ') == 1 else '###'} {path}", "", " ".join(_sentence(command.help).split()), "")
+    text, _, example = " ".join(_sentence(command.help).split()).partition(EXAMPLE)
+    yield from (f"{'##' if path.count(' ') == 1 else '###'} {path}", "", text.strip(), "")
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each.param_type_name == "option" and each.name != "help"]
     usage = " ".join([path, *(each.make_metavar(context) for each in arguments), *(["[OPTIONS]"] if options else [])])
     if not subs:
-        yield from ("```", usage, "```", "")
+        yield from ("```", usage, *([example] if example else []), "```", "")
     rows = [*map(_argument(context), arguments), *map(_option(path), options)]
     if rows:
         yield from ("| | | default | environment |", "|---|---|---|---|", *rows, "")

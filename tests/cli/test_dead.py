@@ -139,7 +139,7 @@ def test_show_tells_all_of_a_dead_letter_and_the_life_that_led_to_it(url: str) -
     assert bare.lines[-1] == "of this job 2 dead letters; this is the newest"
 
 
-def test_show_of_no_dead_letter_is_told_and_of_several_is_refused(file_url: str) -> None:
+def test_show_reports_a_missing_dead_letter_and_refuses_several(file_url: str) -> None:
     async def prepare(store: Store) -> None:
         await a_few_deaths(store)
         await died(store, [job("d", queue=Queue("third"))])

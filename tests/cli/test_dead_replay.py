@@ -83,7 +83,7 @@ def test_replay_goes_in_steps_spreads_evenly_and_spares_ids_in_use(url: str) -> 
     assert per_minute.total() - sum(per_minute[minute] for minute in range(MINUTES)) <= 5
 
 
-def test_replay_by_name_takes_the_newest_dead_letter_or_the_one_that_is_meant(url: str) -> None:
+def test_replay_by_id_takes_the_newest_dead_letter_and_by_key_exactly_one(url: str) -> None:
     """T35, T36: `dlq requeue` and `job retry` of one job; what is not dead, and another queue, are told."""
 
     async def prepare(store: Store) -> None:

@@ -12,7 +12,7 @@ from headrace.model.outcome import Done
 from headrace.pipeline.flows.fleet.run import run_fleet
 from headrace.stores.contract.store import Store
 from tests.pipeline.flows.fleet_runs import FLEET, check_once, event_counts, journal, once_marked, send
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.shared_stores import ask, fresh_url
 from tests.support.process import wait_until
 
 APP = "tests.pipeline.flows.fleet_app:app"

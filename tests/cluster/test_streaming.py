@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.served import SERVED, fresh_url
+from tests.pipeline.shared_stores import SERVED, fresh_url
 
 # Collected here under the `spark` of this folder.
 from tests.pipeline.streams import (  # noqa: F401

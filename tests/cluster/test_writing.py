@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.pipeline.sinks import enqueue
 from headrace.stores.open import open_store
-from tests.pipeline.served import SERVED, fresh_url
+from tests.pipeline.shared_stores import SERVED, fresh_url
 
 # Collected here under the `spark` of this folder.
 from tests.pipeline.test_write_streams import (  # noqa: F401

@@ -30,9 +30,9 @@ from headrace.pipeline import (
 from headrace.pipeline.audit.run import audit
 from headrace.pipeline.event_source import events
 from headrace.pipeline.query_progress import Tasks, lag, tasks
-from tests.pipeline.bustle import bustle
-from tests.pipeline.filling import tell
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.busy_journal import bustle
+from tests.pipeline.filled_journals import tell
+from tests.pipeline.shared_stores import ask, fresh_url
 from tests.pipeline.writes import FAILED, drain, waiting
 from tests.pipeline.writes import events as counts_of
 
@@ -96,7 +96,7 @@ def test_a_history_is_written_once_and_goes_on_and_every_table_and_the_report_ar
     assert tasks(spark) == Tasks(0, 0)
 
 
-def test_live_statistics_are_those_of_the_journal_and_tell_nobody_of_their_batches(
+def test_live_statistics_are_those_of_the_journal_and_call_no_listener(
     spark: SparkSession, url: str, data_dir: DataDir
 ) -> None:
     tell(url, bustle(MAIL, 20))
@@ -152,7 +152,7 @@ def test_dead_letters_are_replayed_and_jobs_of_the_history_are_enqueued_again(
     assert len(waiting(url, MAIL)) == 4
 
 
-def test_an_audit_finds_nothing_wrong_with_a_store_that_nobody_touched(spark: SparkSession, url: str) -> None:
+def test_an_audit_finds_nothing_wrong_with_an_untouched_store(spark: SparkSession, url: str) -> None:
     tell(url, bustle(MAIL, 20))
 
     found = audit(spark, url)

@@ -6,7 +6,7 @@ from typing import Any
 from headrace.model.event import columns
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import ask
+from tests.pipeline.shared_stores import ask
 
 Row = dict[str, Any]
 Place = tuple[int, str, str, str | None]

@@ -12,7 +12,7 @@ from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.pipeline.stats.run import follow_stats
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import ask
+from tests.pipeline.shared_stores import ask
 from tests.pipeline.stats_by_hand import Place, Row, journal_of, stats_by_hand
 
 WINDOW_MS = 10_000

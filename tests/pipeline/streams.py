@@ -10,8 +10,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.query_progress import lag, lost, skipped
-from tests.pipeline.filling import fill, keep, tell
-from tests.pipeline.stories import Row, told_by_the_store
+from tests.pipeline.filled_journals import fill, keep, tell
+from tests.pipeline.store_scenarios import Row, store_events
 from tests.support.stores import sqlite_url
 
 MAIL, NEWS, OTHER = Queue("mail", shards=2), Queue("news", "acme"), Queue("other", "birch")
@@ -82,7 +82,7 @@ def test_a_stream_reads_each_event_once_through_failures_restarts_and_other_limi
 
     assert sink.sizes[:4] == [30, 30, 6, 4]
     assert lags == [4, 0]
-    assert sink.rows == sorted(told_by_the_store(url, [MAIL, NEWS, OTHER]), key=place)
+    assert sink.rows == sorted(store_events(url, [MAIL, NEWS, OTHER]), key=place)
 
 
 def test_what_a_stream_misses_is_refused_or_skipped_with_a_count_in_the_progress(

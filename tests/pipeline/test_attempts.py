@@ -3,7 +3,7 @@
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.tables.attempts import attempts
-from tests.pipeline.byhand import ENQUEUED, Row, at, columns_of, frame_of, only
+from tests.pipeline.by_hand import ENQUEUED, Row, at, columns_of, frame_of, only
 
 COLUMNS = (
     "tenant string, queue string, shard int, id string, incarnation int, attempt int, fence bigint, worker string, "
@@ -145,7 +145,7 @@ def test_a_delivery_ends_with_its_job_when_that_is_removed_or_lost(spark: SparkS
     ]
 
 
-def test_of_a_life_that_began_before_the_journal_the_rest_is_told(spark: SparkSession) -> None:
+def test_a_life_that_began_before_the_journal_has_a_row_with_the_rest(spark: SparkSession) -> None:
     rows = fold(
         spark,
         {"event": "retried", "kind": "mail", "fence": 7, "worker": "w", "wait_ms": 1, "run_ms": 2},

@@ -16,9 +16,9 @@ from headrace.pipeline.source.journal.payloads import PayloadLookup, events_for
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_PAYLOADS, Table
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
-from tests.pipeline.bodied import happen, read, told
-from tests.pipeline.playing import playing
-from tests.pipeline.served import SERVED, Batch, fresh_url
+from tests.pipeline.body_reads import happen, read, told
+from tests.pipeline.player import playing
+from tests.pipeline.shared_stores import SERVED, Batch, fresh_url
 from tests.support.play import Play
 
 TABLE = Table((*JOURNAL.columns, *JOURNAL_PAYLOADS.columns))

@@ -14,7 +14,7 @@ from headrace.pipeline.tables.attempts import attempts
 from headrace.pipeline.tables.errors import errors
 from headrace.pipeline.tables.jobs import jobs
 from headrace.pipeline.tables.usage import usage
-from tests.pipeline.byhand import frame_of
+from tests.pipeline.by_hand import frame_of
 
 ANSI = "spark.sql.ansi.enforceReservedKeywords"
 

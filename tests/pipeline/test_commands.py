@@ -22,8 +22,8 @@ from headrace.model.outcome import Failed, JobError
 from headrace.pipeline.query_progress import QueryProgress
 from headrace.stores.contract.store import Store
 from tests.cli.support import environment
-from tests.pipeline.filling import fill, tell
-from tests.pipeline.stories import odd_story, url_of
+from tests.pipeline.filled_journals import fill, tell
+from tests.pipeline.store_scenarios import odd_story, url_of
 from tests.support.terminals import Terminal
 
 ODD = Queue("odd", "acme", 2)
@@ -103,7 +103,7 @@ def test_people_are_shown_the_top_of_a_table_and_where_the_rest_is(run: Run) -> 
     assert 'Odd"Error: first line' in errors[2]
 
 
-def test_what_handlers_said_is_told_without_its_secrets_and_a_part_that_replaces_a_table_is_named(
+def test_error_messages_are_printed_without_secrets_and_a_replaced_table_is_named(
     here: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     told = "no answer from redis://me:hunter2@cache:6379, token=abc123"

@@ -14,9 +14,9 @@ from headrace.model.names import Queue, Shard
 from headrace.pipeline.source.journal.idle import IDLE_MS, LISTED_IDLE_MAX, IdleShards
 from headrace.pipeline.source.options import SourceOptions
 from headrace.stores.contract.store import Store
-from tests.pipeline.filling import T0, Story, delete, fill, tell
-from tests.pipeline.playing import Checkpoint, places, playing
-from tests.pipeline.served import SERVED, fresh_url
+from tests.pipeline.filled_journals import T0, Story, delete, fill, tell
+from tests.pipeline.player import Checkpoint, places, playing
+from tests.pipeline.shared_stores import SERVED, fresh_url
 from tests.support.stores import sqlite_url
 
 BUSY, IDLE, OTHER = Queue("busy"), Queue("idle", shards=256), Queue("other")
@@ -264,7 +264,7 @@ def read_with_restarts(checkpoint: Checkpoint, **options: Any) -> list[tuple[obj
 
 
 @given(seqs, seqs)
-def test_folded_shards_are_told_from_all_others(read: dict[str, int], reached: dict[str, int]) -> None:
+def test_folded_shards_are_distinguished_from_all_others(read: dict[str, int], reached: dict[str, int]) -> None:
     comparison = IdleShards.fold(read, 1, 1, OPTIONS).compare(reached)
 
     same = {name: seq for name, seq in read.items() if seq} == {name: seq for name, seq in reached.items() if seq}

@@ -16,7 +16,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError
 from headrace.pipeline.spark_session import redaction
 from headrace.stores.contract.store import Store
-from tests.pipeline.stories import tell, url_of
+from tests.pipeline.store_scenarios import tell, url_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples/declarative"
 PATIENCE_S = 200

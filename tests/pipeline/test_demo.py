@@ -133,7 +133,7 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
 
 
-async def test_a_worker_that_ends_before_it_works_is_told_in_a_sentence(tmp_path: Path) -> None:
+async def test_a_worker_that_ends_before_its_first_job_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     told = r"ended with code \d+ before it began a job; the last it said was: headrace: "

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.tables.errors import errors, template
-from tests.pipeline.byhand import Row, at, columns_of, frame_of, only
+from tests.pipeline.by_hand import Row, at, columns_of, frame_of, only
 
 COLUMNS = (
     "fingerprint string, tenant string, error_class string, template string, kinds array<string>, "

@@ -11,8 +11,8 @@ from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import events, read_journal
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.source.schema import JOURNAL
-from tests.pipeline.filling import fill, tell
-from tests.pipeline.stories import url_of
+from tests.pipeline.filled_journals import fill, tell
+from tests.pipeline.store_scenarios import url_of
 
 MAIL, NEWS = Queue("mail", "acme"), Queue("news", "birch")
 
@@ -36,7 +36,7 @@ def test_the_history_is_taken_when_there_is_one_and_else_the_journal(spark: Spar
     assert narrowed.frame.select(*JOURNAL.names).schema == asked.frame.schema == JOURNAL.spark
 
 
-def test_what_is_not_there_is_told_before_spark_wraps_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_source_is_refused_before_spark_wraps_the_error(spark: SparkSession, tmp_path: Path) -> None:
     data_dir = DataDir(tmp_path)
 
     with pytest.raises(BadConfig, match="there is no store at"):

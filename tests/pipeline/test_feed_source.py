@@ -17,9 +17,9 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, ItemPosition, Publication
 from headrace.pipeline.source.feed.follower import fair_shares
 from headrace.stores.contract.store import Store
-from tests.pipeline.playing import Checkpoint, Row, playing
-from tests.pipeline.served import SERVED, Batch, ask, fresh_url
-from tests.pipeline.stories import instant
+from tests.pipeline.player import Checkpoint, Row, playing
+from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
+from tests.pipeline.store_scenarios import instant
 
 ME = "me"
 NEWS, STATS = FeedName("news"), FeedName("stats")
@@ -112,7 +112,7 @@ def test_a_batch_of_all_feeds_has_those_of_the_tenant_of_every_type_whatever_the
     assert batch.sizes == [2_347]
 
 
-def test_filters_leave_out_feeds_that_nobody_asked_for_and_then_rows(tmp_path: Path) -> None:
+def test_filters_leave_out_other_feeds_and_then_rows(tmp_path: Path) -> None:
     url = fresh_url("sqlite", tmp_path)
     publish(url, NEWS, "a", "b")
     publish(url, STATS, "a", "b")
@@ -234,7 +234,7 @@ def test_a_query_that_ends_with_what_is_there_reaches_it_and_nothing_beyond(url:
     assert [ids(batch) for batch in rest] == [numbered(3, 7), numbered(8, 9)]
 
 
-def test_a_stream_begins_where_it_is_told(url: str) -> None:
+def test_a_stream_of_a_feed_begins_at_its_starting_offsets(url: str) -> None:
     publish(url, NEWS, *numbered(1, 4))
     publish(url, STATS, "a")
     late = [Publication(b"5", "5")]
@@ -295,7 +295,7 @@ def test_the_oldest_change_that_is_kept_can_be_named_as_the_first(url: str) -> N
     assert ids(rows) == ["8", "9"]
 
 
-def test_changes_that_retention_drops_under_a_task_are_refused_or_skipped_and_told(
+def test_changes_that_retention_drops_under_a_task_are_refused_or_skipped_and_reported(
     url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     publish(url, NEWS, *numbered(1, 9))
@@ -464,7 +464,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
             latest(start)
 
 
-def test_a_feed_that_nobody_has_is_refused_and_so_is_a_place_to_start_for_a_batch(tmp_path: Path) -> None:
+def test_an_unknown_feed_is_refused_and_so_are_starting_offsets_of_a_batch(tmp_path: Path) -> None:
     url = fresh_url("sqlite", tmp_path)
     publish(url, NEWS)
 

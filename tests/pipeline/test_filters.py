@@ -37,7 +37,7 @@ from headrace.pipeline.source.filters import HIGHEST, LOWEST, Filters
 from headrace.pipeline.source.journal.reader import FilteredJournalReader, JournalReader
 from headrace.pipeline.source.records.reader import FilteredRecordReader, RecordReader
 from headrace.stores.contract.store import Store
-from tests.pipeline.stories import tell, url_of
+from tests.pipeline.store_scenarios import tell, url_of
 
 SWITCH = "spark.sql.python.filterPushdown.enabled"
 NUMBERS = some.none() | some.integers(-3, 3)

@@ -22,10 +22,10 @@ from headrace.pipeline.history.state import HistoryState, read_state, write_stat
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.spark_errors import headrace_error
 from headrace.stores.contract.store import Store
-from tests.pipeline.filling import T0, Story, fill, keep, tell
+from tests.pipeline.filled_journals import T0, Story, fill, keep, tell
 from tests.pipeline.histories import Place, duckdb_places, places, polars_rows
-from tests.pipeline.served import ask
-from tests.pipeline.stories import odd_story, told_by_the_store
+from tests.pipeline.shared_stores import ask
+from tests.pipeline.store_scenarios import odd_story, store_events
 from tests.support.stores import sqlite_url
 
 MAIL, YEAR, TRUE, ODD = Queue("mail", shards=2), Queue("2024", "acme"), Queue("true", "acme"), Queue("odd")
@@ -81,7 +81,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
         yield
 
 
-def test_every_event_is_in_the_files_once_with_all_its_columns_whoever_reads_them(
+def test_every_event_is_in_the_files_once_with_all_its_columns_for_every_reader(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
@@ -95,7 +95,7 @@ def test_every_event_is_in_the_files_once_with_all_its_columns_whoever_reads_the
     run(spark, url, folder)
 
     queues = [MAIL, YEAR, TRUE, ODD, ODD.fail_queue]
-    expected = sorted(told_by_the_store(url, queues), key=str)
+    expected = sorted(store_events(url, queues), key=str)
     frame = read_history(spark, folder)
     rows = frame.toArrow().to_pylist()
     days = {(row["queue"], str(row.pop("day"))) for row in rows}
@@ -123,7 +123,7 @@ def test_a_run_that_fails_at_any_step_is_brought_to_its_end_by_the_next(
             run(spark, url, folder, form="delta")
     run(spark, url, folder, form="delta")
 
-    expected = places(told_by_the_store(url, [MAIL, TRUE]))
+    expected = places(store_events(url, [MAIL, TRUE]))
     assert spark_places(spark, folder) == expected
     assert duckdb_places(folder) == expected
     assert state_of(folder).events == len(expected)
@@ -145,7 +145,7 @@ def test_a_lost_checkpoint_is_made_anew_from_the_state_and_batches_count_on(
     batch = state_of(folder).batch
     run(spark, url, folder, tenant="acme")
 
-    assert duckdb_places(folder) == places(told_by_the_store(url, [MAIL, TRUE]))
+    assert duckdb_places(folder) == places(store_events(url, [MAIL, TRUE]))
     assert batch == 3
     assert state_of(folder).shards.keys() == {"default/mail/0", "default/mail/1", "acme/true/0"}
 
@@ -212,7 +212,7 @@ def test_a_second_run_is_refused_whatever_it_selects_and_the_first_goes_on(spark
     run(spark, url, folder, queue="true")
 
     assert origin != (folder / layout.CHECKPOINT / "_origin.json").read_bytes()
-    assert duckdb_places(folder) == places(told_by_the_store(url, [MAIL, TRUE]))
+    assert duckdb_places(folder) == places(store_events(url, [MAIL, TRUE]))
 
 
 def test_a_consumer_that_a_killed_run_left_behind_is_advanced_at_the_next_start_where_it_is_named(
@@ -247,6 +247,6 @@ def test_a_history_with_payloads_is_compacted_while_it_is_written(spark: SparkSe
         query.stop()
 
     rows = read_history(spark, folder).toArrow().to_pylist()
-    assert places(rows) == places(told_by_the_store(url, [TRUE]))
+    assert places(rows) == places(store_events(url, [TRUE]))
     assert {(row["payload"], row["result"]) for row in rows} == {("null", None)}
     assert len(list(folder.glob(layout.GLOB))) == 2

@@ -12,7 +12,7 @@ from headrace.pipeline.history import steps
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.shared_stores import ask, fresh_url
 from tests.proof.spark_check import IDENTITY, Found, Key, behind, compare, counted_by_duckdb, journal_of, wrong_rows
 from tests.proof.spark_faults import FAULTS, STEP_OF
 from tests.proof.spark_writer import Writer

@@ -22,9 +22,9 @@ from headrace.pipeline.history.state import HistoryState, write_state
 from headrace.pipeline.history.verify import VerifiedCounts, held_by, verify
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.options import SourceOptions
-from tests.pipeline.filling import delete, fill, keep, tell
+from tests.pipeline.filled_journals import delete, fill, keep, tell
 from tests.pipeline.histories import put
-from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 from tests.support.stores import sqlite_url
 
 MAIL = "default/mail/0"

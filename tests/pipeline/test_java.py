@@ -171,7 +171,7 @@ def test_a_shim_with_another_text_is_made_again_and_leaves_nothing_beside_it(tmp
     assert [file.name for file in shim.parent.iterdir()] == ["java"]
 
 
-def test_a_cache_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(

@@ -3,7 +3,7 @@
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.tables.jobs import jobs
-from tests.pipeline.byhand import ENQUEUED, Row, at, columns_of, frame_of, only
+from tests.pipeline.by_hand import ENQUEUED, Row, at, columns_of, frame_of, only
 
 COLUMNS = (
     "tenant string, queue string, shard int, id string, incarnation int, born string, kind string, tag string, "

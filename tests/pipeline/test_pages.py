@@ -14,9 +14,9 @@ from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.pages import BATCH_ROWS, PAGES_AHEAD, Fetching, read_spans
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.stores.contract.store import Store
-from tests.pipeline.filling import fill, keep, tell
-from tests.pipeline.served import SERVED, fresh_url
-from tests.pipeline.stories import url_of
+from tests.pipeline.filled_journals import fill, keep, tell
+from tests.pipeline.shared_stores import SERVED, fresh_url
+from tests.pipeline.store_scenarios import url_of
 from tests.support.process import free_port, wait_until
 
 QUEUE, SHARD = Queue("mail"), Shard(Queue("mail"))
@@ -99,7 +99,7 @@ def test_a_read_that_is_given_up_ends_its_thread(file_url: str) -> None:
     assert fetchers() == []
 
 
-def test_a_thread_that_waits_for_room_ends_when_it_is_told_to(file_url: str) -> None:
+def test_a_thread_that_waits_for_space_ends_when_it_is_stopped(file_url: str) -> None:
     tell(file_url, fill(QUEUE, 9))
     fetching = Fetching(file_url, [Span(SHARD, seq, seq + 1) for seq in range(9)], True)
     next(fetching.pages())

@@ -10,9 +10,9 @@ from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, Retried
 from headrace.pipeline.source.schema import JOURNAL
-from tests.pipeline.bodied import happen, read, told
-from tests.pipeline.playing import playing
-from tests.pipeline.served import SERVED, Batch, ask, fresh_url
+from tests.pipeline.body_reads import happen, read, told
+from tests.pipeline.player import playing
+from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
 from tests.support.play import BOOM, Play
 
 

@@ -19,7 +19,7 @@ def test_everything_comes_in_order_and_the_thread_ends() -> None:
     assert threads() == []
 
 
-def test_what_the_generator_raises_reaches_who_asks() -> None:
+def test_an_exception_of_the_generator_reaches_the_reader() -> None:
     def broken() -> Generator[int, None, None]:
         yield 1
         raise ValueError("no second one")
@@ -32,7 +32,7 @@ def test_what_the_generator_raises_reaches_who_asks() -> None:
     assert threads() == []
 
 
-def test_who_leaves_early_closes_the_generator_in_its_thread() -> None:
+def test_a_reader_that_stops_early_closes_the_generator_in_its_thread() -> None:
     closed_in: list[str] = []
 
     def endless() -> Generator[int, None, None]:

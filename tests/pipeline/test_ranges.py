@@ -17,8 +17,8 @@ from pyspark.sql.datasource import (
 
 from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.names import Queue, Shard
-from tests.pipeline.filling import T0, fill, keep, tell
-from tests.pipeline.served import SERVED, Batch, fresh_url
+from tests.pipeline.filled_journals import T0, fill, keep, tell
+from tests.pipeline.shared_stores import SERVED, Batch, fresh_url
 
 SLOW, QUICK, SHORT = Queue("slow", "acme"), Queue("quick", "birch"), Queue("short", "birch")
 
@@ -46,7 +46,7 @@ def upto(last: int, first: int = 1) -> list[int]:
     return list(range(first, last + 1))
 
 
-def test_all_that_is_kept_is_read_when_nobody_says_otherwise(url: str) -> None:
+def test_all_kept_events_are_read_by_default(url: str) -> None:
     assert seqs(url, queue="*") == {"slow": upto(10), "quick": upto(20), "short": upto(11, 6)}
 
 

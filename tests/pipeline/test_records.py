@@ -26,8 +26,8 @@ from headrace.model.results import ALL_IDS, Found
 from headrace.pipeline.source.records.lookup import RecordLookup, look_up
 from headrace.pipeline.source.records.reader import ShardScan
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import SERVED, Batch, ask, fresh_url
-from tests.pipeline.stories import ODD_MESSAGE, instant
+from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
+from tests.pipeline.store_scenarios import ODD_MESSAGE, instant
 from tests.support.stores import STORES
 
 MAIL, MANY = Queue("mail", "acme", 2), Queue("many", "acme", 3)
@@ -330,7 +330,7 @@ def test_a_store_without_records_gives_no_rows_and_nothing_to_do(file_url: str) 
     assert (empty.parts, Batch(url=file_url, what="jobs", tenant="*").parts) == ([], [])
 
 
-def test_who_checks_rows_reads_also_what_no_counter_knows_of(file_url: str, tmp_path: Path) -> None:
+def test_a_check_of_rows_also_reads_records_that_no_counter_includes(file_url: str, tmp_path: Path) -> None:
     ask(file_url, lambda store: store.jobs.enqueue([job("hidden")]))
     with closing(sqlite3.connect(tmp_path / "headrace.db")) as file, file:
         file.execute("UPDATE shard SET ready = 0, later = 0")

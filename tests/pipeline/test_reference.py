@@ -15,7 +15,7 @@ from headrace.pipeline.source import options
 from headrace.pipeline.source.schema import TABLES
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.stores.contract.store import Store
-from tests.pipeline.stories import tell, url_of
+from tests.pipeline.store_scenarios import tell, url_of
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/spark.md").read_text("utf-8")
 

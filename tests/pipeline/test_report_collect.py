@@ -66,7 +66,7 @@ def test_a_queue_shows_what_failed_in_it_however_rare_that_is_for_its_tenant(num
     assert (reports.failures_more, mail.failures_more) == ((0, 0), (1, 100))
 
 
-def test_what_handlers_said_is_shown_without_its_secrets(numbers: Numbers) -> None:
+def test_error_messages_are_shown_without_secrets(numbers: Numbers) -> None:
     text = page(numbers, title="Secrets")
 
     assert "hunter2" not in text
@@ -81,7 +81,7 @@ def test_a_queue_that_is_alone_is_called_by_its_name(spark: SparkSession, data_d
     assert [(view.scope, view.backlog) for view in lone.views] == [(ALL, {"web": [5]})]
 
 
-def test_queues_without_a_known_backlog_are_counted_and_told(numbers: Numbers) -> None:
+def test_queues_without_a_known_backlog_are_counted_and_reported(numbers: Numbers) -> None:
     text = page(numbers, title="Unknown")
 
     assert [(view.scope.name, view.unknown) for view in numbers.views] == [

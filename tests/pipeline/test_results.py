@@ -15,9 +15,9 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Outcome
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
-from tests.pipeline.playing import Checkpoint, Row, playing
-from tests.pipeline.served import SERVED, Batch, ask, fresh_url
-from tests.pipeline.stories import instant
+from tests.pipeline.player import Checkpoint, Row, playing
+from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
+from tests.pipeline.store_scenarios import instant
 
 MAIL, NEWS = Queue("mail", "acme", 2), Queue("news", "acme")
 KEPT = Policy(result_ttl_ms=3_600_000)
@@ -92,7 +92,7 @@ def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(u
     }
 
 
-def test_a_result_that_is_gone_or_of_a_later_run_is_told_as_not_kept(url: str) -> None:
+def test_a_result_that_is_gone_or_of_a_later_run_has_kept_false(url: str) -> None:
     finish(url, done("gone", "again", "stays"))
     ask(url, lambda store: store.jobs.remove(MAIL, ["gone"]))
     first_ended = ask(url, lambda store: store.reads.finished_job(MAIL, "again"))

@@ -13,9 +13,9 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from headrace.model.errors import HeadraceError
 from headrace.model.names import Queue
 from headrace.pipeline.source.source import HeadraceSource
-from tests.pipeline.filling import fill, tell
+from tests.pipeline.filled_journals import fill, tell
 from tests.pipeline.logs import logging_to
-from tests.pipeline.served import Batch, fresh_url
+from tests.pipeline.shared_stores import Batch, fresh_url
 from tests.support.process import free_port
 from tests.support.servers import PASSWORD, USER
 

@@ -16,7 +16,7 @@ from headrace.pipeline.java import packaged_java
 from headrace.pipeline.java_stderr import JavaStderr
 from headrace.pipeline.spark_session import OPTIONS, STRINGS, redaction, session, settings_for
 from headrace.stores.contract.store import Store
-from tests.pipeline.stories import tell, url_of
+from tests.pipeline.store_scenarios import tell, url_of
 
 TOOLS = ("bash", "sh", "env", "dirname", "basename", "ps", "tr", "uname", "cat")
 """What Spark's own scripts call."""

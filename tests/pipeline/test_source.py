@@ -12,8 +12,8 @@ from headrace.model.names import Queue, Shard
 from headrace.pipeline.event_source import read_journal
 from headrace.pipeline.source.schema import SPARK_SCHEMA
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import SERVED, Batch, fresh_url
-from tests.pipeline.stories import Row, odd_story, tell, told_by_the_store, url_of
+from tests.pipeline.shared_stores import SERVED, Batch, fresh_url
+from tests.pipeline.store_scenarios import Row, odd_story, store_events, tell, url_of
 
 ONE, THREE = Queue("one", "acme", 1), Queue("three", "acme", 3)
 MANY = Queue("many", "birch", 1)
@@ -58,11 +58,11 @@ def load(spark: SparkSession, **options: str) -> DataFrame:
 def test_a_read_gives_what_the_store_tells_in_every_column_and_in_order(spark: SparkSession, url: str) -> None:
     found = rows(read_journal(spark, url))
 
-    assert found == told_by_the_store(url, ALL)
+    assert found == store_events(url, ALL)
 
 
 def test_the_story_of_these_tests_sets_every_column_and_has_every_event(url: str) -> None:
-    told = told_by_the_store(url, [ONE, THREE])
+    told = store_events(url, [ONE, THREE])
 
     assert {name for row in told for name, value in row.items() if value is not None} == set(SPARK_SCHEMA.names)
     assert set(EVENTS) - {row["event"] for row in told} == set()
@@ -71,7 +71,7 @@ def test_the_story_of_these_tests_sets_every_column_and_has_every_event(url: str
 def test_a_journal_of_several_pages_is_read_to_its_end(url: str) -> None:
     found = Batch(url=url, tenant="birch", queue="many").rows
 
-    assert found == told_by_the_store(url, [MANY])
+    assert found == store_events(url, [MANY])
     assert len(found) == 403
 
 
@@ -86,13 +86,13 @@ def test_a_journal_of_several_pages_is_read_to_its_end(url: str) -> None:
     ids=["one queue", "a list across tenants", "a tenant", "the default tenant"],
 )
 def test_what_is_named_is_read_and_nothing_else(url: str, options: dict[str, str], queues: list[Queue]) -> None:
-    assert Batch(url=url, **options).rows == told_by_the_store(url, queues)
+    assert Batch(url=url, **options).rows == store_events(url, queues)
 
 
 def test_only_the_columns_that_are_named_are_read_in_their_order(spark: SparkSession, url: str) -> None:
     frame = load(spark, url=url, tenant="acme", queue="three", columns="worker, seq,event ,happened_at,queue")
 
-    told = told_by_the_store(url, [THREE])
+    told = store_events(url, [THREE])
     assert frame.columns == ["worker", "seq", "event", "happened_at", "queue"]
     assert rows(frame) == [{name: row[name] for name in frame.columns} for row in told]
 
@@ -101,7 +101,7 @@ def test_as_many_parts_as_asked_for_read_the_same_rows(url: str) -> None:
     batch = Batch(url=url, tenant="*", minPartitions="7")
 
     assert len(batch.parts) == 7
-    assert batch.rows == told_by_the_store(url, ALL)
+    assert batch.rows == store_events(url, ALL)
 
 
 def test_a_thousand_small_queues_share_a_few_tasks(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from headrace.model.errors import BadConfig, HeadraceError, Refused, StoreUnavailable
 from headrace.pipeline import enqueue
 from headrace.pipeline.spark_errors import headrace_error
-from tests.pipeline.stories import url_of
+from tests.pipeline.store_scenarios import url_of
 
 PAGE = """[PYTHON_DATA_SOURCE_ERROR] Failed when Python data source commit: Traceback (most recent call last):
   File "x.py", line 61, in end_run

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.stats.columns import STATS
 from headrace.pipeline.tables.stats import beginnings, stats, with_backlog
-from tests.pipeline.stories import instant
+from tests.pipeline.store_scenarios import instant
 
 NOON = 1_700_049_600_000
 Row = dict[str, Any]

@@ -90,7 +90,7 @@ def test_backlogs_add_up_in_whatever_order_windows_come_and_processes_die(tmp_pa
     assert folder.backlogs() == right
 
 
-def test_who_has_seen_fewer_events_of_a_window_and_queue_changes_nothing_there(tmp_path: Path) -> None:
+def test_a_writer_with_fewer_events_of_a_window_and_queue_changes_nothing_there(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "stats")
     folder.merge((NOON, [row(3, kind="a", events=3), row(4, kind="b", events=4), row(1, queue="news")]))
 
@@ -112,7 +112,7 @@ def test_a_backlog_that_is_not_known_is_null_from_then_on(tmp_path: Path) -> Non
     assert folder.backlogs() == {NOON: [3], NOON + MINUTE: [None, 1]}
 
 
-def test_rows_that_are_new_are_told_and_noted_on_disk_as_unpublished_before_their_file_is_there(tmp_path: Path) -> None:
+def test_new_rows_are_reported_and_recorded_as_unpublished_before_their_file_exists(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "stats")
     folder.merge((NOON, [row(3)]), (NOON + MINUTE, [row(1)]))
     state = load(folder.path, MINUTE)

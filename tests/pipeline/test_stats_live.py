@@ -12,9 +12,9 @@ from headrace.pipeline.stats import touched
 from headrace.pipeline.stats.live import Counted
 from headrace.pipeline.stats.run import follow_stats, read_stats, write_stats
 from headrace.stores.contract.store import Store
-from tests.pipeline.bustle import bustle
-from tests.pipeline.filling import T0, Story, fill, keep, tell
-from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.busy_journal import bustle
+from tests.pipeline.filled_journals import T0, Story, fill, keep, tell
+from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 from tests.pipeline.stats_by_hand import Place, Row
 from tests.pipeline.stats_checks import SECONDS_MAX, WINDOW_MS, cursor_of, expected, follow, items_of, rows_in
 from tests.support.process import wait_until
@@ -76,7 +76,7 @@ def test_statistics_survive_a_shard_ten_hours_behind_small_batches_and_falls_bef
     assert rows_in(folder) == published(url) == right
 
 
-def test_a_window_that_the_journal_no_longer_holds_whole_stays_and_is_told_until_the_history_puts_it_right(
+def test_a_window_that_the_journal_no_longer_holds_whole_stays_and_is_reported_until_the_history_corrects_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder, told, batches = sqlite_url(tmp_path), tmp_path / "stats", list[str](), list[Counted]()

@@ -14,7 +14,7 @@ from headrace.pipeline.stats.publish import publication
 from headrace.pipeline.stats.publish import publish as publish_windows
 from headrace.pipeline.stats.whole import Looking
 from headrace.stores.contract.store import Store
-from tests.pipeline.filling import LATER, T0, delete, fill, keep
+from tests.pipeline.filled_journals import LATER, T0, delete, fill, keep
 from tests.pipeline.test_stats_files import MINUTE, NOON, row
 from tests.support.stores import STORES
 

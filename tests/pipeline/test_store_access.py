@@ -13,8 +13,8 @@ from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import HostPartition
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.source.store_access import check_host, this_host
-from tests.pipeline.filling import fill, tell
-from tests.pipeline.stories import url_of
+from tests.pipeline.filled_journals import fill, tell
+from tests.pipeline.store_scenarios import url_of
 
 MAIL = Queue("mail")
 ELSEWHERE = "far-away 3b5f1c1e-0000-4000-8000-000000000000"

@@ -10,9 +10,9 @@ from headrace.model.names import Queue, Shard
 from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.stream_reader import FIND_EVERY_MS, LOOK_EVERY_MS
-from tests.pipeline.filling import T0, fill, keep, tell
-from tests.pipeline.playing import Checkpoint, Row, ids, places, playing
-from tests.pipeline.served import SERVED, fresh_url
+from tests.pipeline.filled_journals import T0, fill, keep, tell
+from tests.pipeline.player import Checkpoint, Row, ids, places, playing
+from tests.pipeline.shared_stores import SERVED, fresh_url
 from tests.support.stores import STORES, sqlite_url
 
 FAST, SLOW, LATE = Queue("fast"), Queue("slow"), Queue("late", shards=2)
@@ -141,7 +141,7 @@ def test_a_first_batch_that_failed_reads_the_same_again_though_the_beginning_has
         ('{"default/fast/0": "2033-11-14T22:13:23Z"}', []),
     ],
 )
-def test_a_stream_begins_where_it_is_told_to(file: str, starting: str, expected: list[int]) -> None:
+def test_a_stream_begins_at_its_starting_offsets(file: str, starting: str, expected: list[int]) -> None:
     tell(file, fill(FAST, 5))
 
     with playing(url=file, startingOffsets=starting) as run:

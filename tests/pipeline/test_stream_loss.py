@@ -9,9 +9,9 @@ import pytest
 
 from headrace.model.errors import Refused
 from headrace.model.names import Queue, Shard
-from tests.pipeline.filling import delete, fill, keep, tell
-from tests.pipeline.playing import Checkpoint, ids, places, playing
-from tests.pipeline.served import SERVED, fresh_url
+from tests.pipeline.filled_journals import delete, fill, keep, tell
+from tests.pipeline.player import Checkpoint, ids, places, playing
+from tests.pipeline.shared_stores import SERVED, fresh_url
 from tests.support.redis_servers import RedisServer
 from tests.support.stores import sqlite_url
 

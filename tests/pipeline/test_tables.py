@@ -17,8 +17,8 @@ from headrace.pipeline.parquet_table import MARK, replace_table
 from headrace.pipeline.tables.summary import by_kind, read_table, top
 from headrace.pipeline.tables.write import TableCounts, held, write_errors, write_jobs, write_tables, write_usage
 from headrace.stores.contract.store import Store
-from tests.pipeline.byhand import ENQUEUED, at, frame_of, only
-from tests.pipeline.stories import odd_story, tell, url_of
+from tests.pipeline.by_hand import ENQUEUED, at, frame_of, only
+from tests.pipeline.store_scenarios import odd_story, tell, url_of
 
 QUEUE = Queue("mail", "acme", 3)
 

@@ -18,7 +18,7 @@ from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
-from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 from tests.pipeline.writes import FAILED, Batch, Row, batches, drain, events, schema_of, shown, waiting, work, write
 
 MAIL = Queue("mail", shards=2)

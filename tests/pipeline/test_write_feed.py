@@ -9,7 +9,7 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType
 from headrace.pipeline.sinks import publish
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 from tests.pipeline.writes import Batch, Row, shown, write
 
 STATS = FeedName("stats")

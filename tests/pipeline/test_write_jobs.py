@@ -39,7 +39,7 @@ from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
-from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 from tests.pipeline.writes import Batch, Row, batches, drain, events, schema_of, shown, waiting, write
 
 MAIL = Queue("mail", shards=3)

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.model.names import Queue
 from headrace.pipeline.source.sink.result import Written
 from headrace.stores.open import open_store
-from tests.pipeline.served import SERVED, fresh_url
+from tests.pipeline.shared_stores import SERVED, fresh_url
 from tests.pipeline.writes import REPORT, drain, events, reported, shown
 from tests.support.servers import PASSWORD
 

@@ -32,7 +32,7 @@ from headrace.model.outcome import Done, Failed, JobError, Outcome
 from headrace.pipeline.source.sink.result import Written
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import ask
+from tests.pipeline.shared_stores import ask
 
 Row = dict[str, Any]
 REPORT = "counts"

@@ -11,7 +11,7 @@ from headrace.pipeline.audit.run import audit
 from headrace.stores.contract.store import Store
 from tests.pipeline.audit.redis_records import Keys
 from tests.pipeline.audit.sql_records import MAIL, Rows, id_of, role_of, story
-from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 
 
 async def number_all(store: Store) -> None:

@@ -12,7 +12,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from tests.pipeline.flows.fleet_app import app
-from tests.pipeline.served import ask
+from tests.pipeline.shared_stores import ask
 from tests.support.process import wait_until
 
 FLEET = Queue("fleet")

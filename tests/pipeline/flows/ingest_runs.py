@@ -10,7 +10,7 @@ from headrace.model.names import DEFAULT_TENANT
 from headrace.pipeline import IngestReport
 from headrace.stores.catalog import all_feeds, all_tenants
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.shared_stores import ask, fresh_url
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from headrace.model.errors import BadConfig
 from headrace.pipeline.flows.fleet.app_bundle import AppBundle, pack
 from headrace.pipeline.source.store_access import this_host
 from tests.pipeline.flows import fleet_app
-from tests.pipeline.stories import url_of
+from tests.pipeline.store_scenarios import url_of
 
 TIMEOUT_S = 60
 

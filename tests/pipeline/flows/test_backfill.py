@@ -14,8 +14,8 @@ from headrace.pipeline import DataDir, backfill_jobs
 from headrace.pipeline.flows.backfill import job_rows
 from headrace.pipeline.flows.past_jobs import jobs_behind
 from headrace.stores.contract.store import Store
-from tests.pipeline.byhand import ENQUEUED, Row, frame_of
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.by_hand import ENQUEUED, Row, frame_of
+from tests.pipeline.shared_stores import ask, fresh_url
 from tests.pipeline.writes import drain, waiting
 
 MAIL, PLAIN = Queue("mail", "acme", 2), Queue("plain", "acme")

@@ -21,7 +21,7 @@ from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.pipeline.flows.fleet_runs import TIMEOUT_S, check_once, event_counts, journal, once_marked, send
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.shared_stores import ask, fresh_url
 
 FLEET = "f1ee7"
 

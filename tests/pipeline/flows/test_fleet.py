@@ -21,7 +21,7 @@ from headrace.pipeline.flows.fleet.supervisor import Supervisor
 from tests.pipeline.flows.fleet_app import app
 from tests.pipeline.flows.fleet_runs import check_once, event_counts, journal, once_marked, send
 from tests.pipeline.logs import logging_to
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.shared_stores import ask, fresh_url
 from tests.support.process import wait_until
 from tests.support.redis_servers import RedisServer
 from tests.support.servers import PASSWORD

@@ -24,7 +24,7 @@ from headrace.pipeline import (
 from headrace.pipeline.flows.ingest.source import Source, find_source
 from headrace.stores.catalog import all_tenants
 from tests.pipeline.flows.ingest_runs import is_untouched, quiet, shown, url
-from tests.pipeline.served import ask
+from tests.pipeline.shared_stores import ask
 from tests.pipeline.writes import drain, events, waiting
 
 __all__ = ["quiet", "url"]

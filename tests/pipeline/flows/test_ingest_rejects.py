@@ -19,7 +19,7 @@ from headrace.pipeline.source.sink.rejects import SCHEMA, RejectWriter, settle_r
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 from tests.pipeline.writes import Batch, Row, batches, schema_of, shown, write
 
 KEYED = "kind string, payload string, key string"

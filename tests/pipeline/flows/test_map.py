@@ -16,7 +16,7 @@ from headrace.pipeline.flows.ingest.read import read_source
 from headrace.pipeline.flows.map.results import STEPS, MapProgress
 from headrace.stores.contract.store import Store
 from tests.pipeline.flows.map_runs import app, row_set, run_map
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.shared_stores import ask, fresh_url
 from tests.pipeline.writes import events
 
 QUEUE = Queue("map-sq")

@@ -13,7 +13,7 @@ from headrace.model.names import Queue
 from headrace.pipeline import map_rows
 from headrace.pipeline.flows.map.results import MapProgress
 from tests.pipeline.flows.map_runs import greet, row_set
-from tests.pipeline.served import fresh_url
+from tests.pipeline.shared_stores import fresh_url
 from tests.pipeline.writes import events
 
 APP = "tests.pipeline.flows.map_runs:app"

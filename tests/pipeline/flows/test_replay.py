@@ -16,7 +16,7 @@ from headrace.pipeline.source.sink.dead_letters import DeadSink, Spread
 from headrace.pipeline.source.sink.result import new_run
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.shared_stores import ask, fresh_url
 from tests.pipeline.writes import FAILED, batches, drain, events, schema_of, waiting, work
 
 MAIL, SHIP = Queue("mail", "acme", 2), Queue("ship", "other")

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Failed, JobError
 from headrace.stores.contract.store import Store
 from tests.cli.support import environment
-from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.shared_stores import ask, fresh_url
 from tests.pipeline.writes import drain, waiting
 from tests.support.terminals import Terminal
 

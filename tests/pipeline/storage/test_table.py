@@ -204,7 +204,7 @@ def test_small_files_become_one_that_is_sorted_again(spark: SparkSession, anywhe
     assert anywhere.compact().files_before == 0
 
 
-def test_a_compaction_gives_way_to_who_has_replaced_its_files(
+def test_a_compaction_gives_way_to_a_writer_that_replaced_its_files(
     spark: SparkSession, table: DataTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for batch in range(2):

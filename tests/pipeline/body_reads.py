@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from headrace.stores.contract.store import Store
-from tests.pipeline.served import Batch, ask
+from tests.pipeline.shared_stores import Batch, ask
 from tests.support.play import Play
 
 LATER_MS = 4_000_000_000_000

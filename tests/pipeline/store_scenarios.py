@@ -77,7 +77,7 @@ def odd_job(queue: Queue, id: str) -> Job:
     return Job(queue=queue, id=id, kind=f"kind of {id}", payload=b'{"a":1}', tag=id, policy=policy)
 
 
-def told_by_the_store(url: str, queues: list[Queue]) -> list[Row]:
+def store_events(url: str, queues: list[Queue]) -> list[Row]:
     """All events of the queues' journals as the store itself decodes them, without payloads, as Spark shows them."""
     found: list[Row] = []
 

@@ -9,7 +9,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
-from tests.pipeline.filling import T0, Story
+from tests.pipeline.filled_journals import T0, Story
 
 KINDS = ("fast", "slow", "odd")
 _ERROR = JobError.of("Broken", "no luck")

@@ -1,4 +1,4 @@
-"""An audit beside workers that never rest: `python -m tests.proof.audit_load [--store redis] [--jobs 100000]`."""
+"""Audits a store under load: `python -m tests.proof.audit_load [--store redis] [--jobs 100000]`."""
 
 import argparse
 import asyncio
@@ -36,11 +36,11 @@ from tests.proof.worker_runs import PATIENCE_SECONDS, emptied
 BULK = Queue("bulk", "acme", 4)
 """Many jobs, each once."""
 BUSY = Queue("busy", "acme", 2)
-"""Few ids that everything happens to, of which little is kept."""
+"""Few ids with all kinds of events, and short retention."""
 SHORT = Queue("short", "other", 1)
-"""A journal that is cut while it is read."""
+"""A journal that is trimmed while it is read."""
 BRIEF = Queue("brief", "other", 2)
-"""Comes and goes."""
+"""A queue that is created and deleted."""
 QUEUES = (BULK, BUSY, BUSY.fail_queue, SHORT)
 IDS = [f"id-{number}" for number in range(200)]
 
@@ -49,8 +49,8 @@ CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class Load:
-    """Workers, senders and people who meddle, on one store, until the block ends. In a process of their own: in the
-    driver's, each of its calls to Java would wait for them."""
+    """Workers and other writers on one store, until the block ends, in a process of their own: in the driver's process
+    its calls to Java would wait for them."""
 
     def __init__(self, url: str, jobs: int) -> None:
         self._jobs = jobs
@@ -77,25 +77,25 @@ class Load:
             self._process.join()
 
     def until(self, more: int) -> None:
-        """Wait until so many more deliveries have ended."""
+        """Wait until this many more deliveries have ended."""
         wanted = self.settled + more
         with self._moved:
             self._moved.wait_for(lambda: self.settled >= wanted or not self._process.is_alive(), PATIENCE_SECONDS * 3)
         if self.settled < wanted:
-            raise TimeoutError(f"the workers ended {self.settled:,} deliveries, and were to end {wanted:,}")
+            raise TimeoutError(f"the workers settled {self.settled:,} deliveries; expected {wanted:,}")
 
 
 def _work(url: str, jobs: int, settled: Any, moved: Any, is_over: Any) -> None:
     logging.getLogger("headrace").setLevel(logging.CRITICAL)  # every other job fails, as it should
     try:
-        asyncio.run(Crew(url, jobs, settled, moved, is_over).work())
+        asyncio.run(LoadProgram(url, jobs, settled, moved, is_over).work())
     finally:
         with moved:
             moved.notify_all()
 
 
-class Crew:
-    """Those who work, send and meddle."""
+class LoadProgram:
+    """The workers and writers of a load."""
 
     def __init__(self, url: str, jobs: int, settled: Any, moved: Any, is_over: Any) -> None:
         self._url, self._jobs = url, jobs
@@ -109,7 +109,7 @@ class Crew:
                 self._moved.notify_all()
 
     async def work(self) -> None:
-        """Go on until it is over."""
+        """Run until the load ends."""
         store = await open_store(self._url)
         try:
             await store.queues.configure(
@@ -123,8 +123,8 @@ class Crew:
                 store, self._handlers(), config, reopen=lambda: open_store(self._url), listeners=[self._notice]
             )
             async with worker, asyncio.TaskGroup() as group:
-                for act in (self._send, self._meddle, self._come_and_go):
-                    group.create_task(self._on_and_on(partial(act, store)))
+                for act in (self._send, self._change_jobs, self._replace_queue):
+                    group.create_task(self._repeat(partial(act, store)))
         finally:
             await store.close()
 
@@ -132,16 +132,16 @@ class Crew:
         handlers = Handlers()
 
         async def well() -> None:
-            """Ends well."""
+            """Succeeds."""
 
         async def badly() -> None:
-            # Others get a turn, so that something happens to a job while it runs.
+            # Let other tasks run, so that jobs change while they are active.
             await asyncio.sleep(0)
             if self._random.random() < 0.5:
                 raise ValueError("it broke")
 
         async def death(_: object) -> None:
-            """Takes note of it."""
+            """Handles a dead job."""
 
         handlers.register(handler_of("well", well), BULK, SHORT)
         handlers.register(handler_of("badly", badly), BUSY)
@@ -153,21 +153,21 @@ class Crew:
             numbers = range(first, min(first + BATCH_MAX, self._jobs))
             await store.jobs.enqueue([Job(queue=BULK, id=f"bulk-{n}", kind="well", payload=b"{}") for n in numbers])
 
-    async def _on_and_on(self, act: Callable[[int], Awaitable[None]]) -> None:
+    async def _repeat(self, act: Callable[[int], Awaitable[None]]) -> None:
         for number in count():
             if self._is_over.is_set():
                 return
-            # What a store refuses, or could not do among so many, is not what an audit is about.
+            # Refusals and conflicts are expected under load.
             with suppress(HeadraceError):
                 await act(number)
 
     async def _send(self, store: Store, number: int) -> None:
-        """Ids that are used again and again, and so have blocked jobs, updates and many lives."""
+        """Enqueue few ids repeatedly, which gives blocked jobs, updates and many generations."""
         busy = [Job(queue=BUSY, id=id, kind="badly", payload=b"{}") for id in self._random.sample(IDS, 20)]
         short = [Job(queue=SHORT, id=f"short-{number}-{n}", kind="well", payload=b"{}") for n in range(20)]
         await store.jobs.enqueue([*busy, *short])
 
-    async def _meddle(self, store: Store, _: int) -> None:
+    async def _change_jobs(self, store: Store, _: int) -> None:
         ids = self._random.sample(IDS, 10)
         await store.jobs.cancel(BUSY, ids[:4], running=self._random.random() < 0.5)
         await store.jobs.remove(BUSY, ids[4:6])
@@ -177,8 +177,8 @@ class Crew:
         if self._random.random() < 0.05:
             await store.queues.purge(BUSY, limit=20)
 
-    async def _come_and_go(self, store: Store, _: int) -> None:
-        """A queue that is made, and deleted in steps."""
+    async def _replace_queue(self, store: Store, _: int) -> None:
+        """Create a queue, and delete it in steps."""
         await store.jobs.enqueue([Job(queue=BRIEF, id=id, kind="well") for id in IDS[:50]])
         await store.jobs.cancel(BRIEF, IDS[:50])
         while not await store.queues.delete(BRIEF, limit=20):
@@ -194,23 +194,23 @@ class Run(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What it found, for people."""
+        """The report in words."""
         found = self.audit
-        told = (
+        summary = (
             f"audit: {found.jobs:,} jobs, {found.events:,} events in {self.seconds:.1f} s, while {self.settled:,}"
             f" deliveries ended: {found.rechecked:,} checked again, {found.moving:,} still moving, {found.partial:,} in"
             f" part, {found.unlisted:,} unlisted, findings {len(found.findings)}"
         )
-        return "\n".join([told, *(f"  {finding}" for finding in found.findings[:20])])
+        return "\n".join([summary, *(f"  {finding}" for finding in found.findings[:20])])
 
 
 def run(
     spark: SparkSession, url: str, jobs: int, audits: int, say: Callable[[str], None], *, at_rest: bool = True
 ) -> list[Run]:
-    """Audit a store so often while it is under load, and once when nobody works any more, if that is asked for."""
+    """Audit a store several times under load, and with `at_rest` once after it."""
     runs: list[Run] = []
 
-    def look(load: Load) -> None:
+    def audit_once(load: Load) -> None:
         began, settled = time.monotonic(), load.settled
         found = audit(spark, url, on_progress=lambda step: say(f"  {time.monotonic() - began:5.1f} s {step}"))
         runs.append(Run(found, time.monotonic() - began, load.settled - settled))
@@ -218,17 +218,17 @@ def run(
 
     with Load(url, jobs) as load:
         for _ in range(audits):
-            look(load)
+            audit_once(load)
             load.until(1)
     if at_rest:
-        look(load)
+        audit_once(load)
     return runs
 
 
 def run_audits(
     say: Callable[[str], None], stores: Sequence[str], jobs: int, audits: int = 1, *, at_rest: bool = False
 ) -> int:
-    """Audit each store under load; says in how many of them something was found."""
+    """Audit each store under load; return the number of stores with findings."""
     spark, wrong = session("audit under load", "local[2]"), 0
     try:
         for store in stores:
@@ -243,12 +243,12 @@ def run_audits(
 
 
 def main() -> int:
-    """Run it, say how it goes, and end with 1 when an audit has found something."""
+    """Run the audits; exit with 1 if one has findings."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof.audit_load", description=__doc__)
     parser.add_argument("--store", default="redis", choices=["sqlite", "redis", "postgres"])
     parser.add_argument("--jobs", type=int, default=100_000)
-    parser.add_argument("--audits", type=int, default=1, help="while the workers run")
-    parser.add_argument("--at-rest", action="store_true", help="and one more when nobody works any more")
+    parser.add_argument("--audits", type=int, default=1, help="audits under load")
+    parser.add_argument("--at-rest", action="store_true", help="audit once more after the load")
     options = parser.parse_args()
     say = lambda line: print(line, flush=True)  # noqa: E731  (each line as soon as it is known)
     return run_audits(say, [options.store], options.jobs, options.audits, at_rest=options.at_rest)

@@ -1,4 +1,4 @@
-"""Inconsistencies planted past a Redis store, in its keys."""
+"""Plants inconsistencies in the keys of a Redis store."""
 
 from typing import Any
 
@@ -6,22 +6,22 @@ from headrace.model.names import Shard
 from headrace.stores.redis.journal import lines_of
 from headrace.stores.redis.keys import prefix_of
 from headrace.stores.redis.packing import counters_of, pack_counters
-from tests.pipeline.audit.sql_records import LONG_MS, MAIL, Found, id_of, is_second, names
+from tests.pipeline.audit.sql_records import LONG_MS, MAIL, Expected, id_of, is_second, names
 from tests.support.servers import redis_server
 
 
-class Keys:
-    """Plants in the keys of Redis."""
+class RedisFaults:
+    """Plants faults in the keys of Redis."""
 
     def __init__(self) -> None:
         self._server = redis_server()
 
     def run(self, command: str, suffix: str, *values: Any, shard: int = 0) -> Any:
-        """Run a command on a key of a shard, past the store."""
+        """Run a command on a key of a shard, without the store."""
         return self._server.ask(command, prefix_of(Shard(MAIL, shard)) + suffix, *values)
 
-    def plant(self) -> Found:
-        """Plant them all; returns what must be found, and nothing else."""
+    def plant(self) -> Expected:
+        """Plant all faults; return the findings that the audit must report, and no others."""
         self._in_jobs()
         self._in_finished_jobs_and_dead_letters()
         self._in_the_journal()

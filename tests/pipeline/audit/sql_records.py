@@ -1,4 +1,4 @@
-"""A store with a job in every role, and inconsistencies planted past it, in its rows."""
+"""Fills a store with a job in every role, and plants inconsistencies in its rows."""
 
 import sqlite3
 from contextlib import closing
@@ -21,8 +21,8 @@ from tests.support.servers import postgres_server
 MAIL = Queue("mail", "acme", 2)
 LONG_MS = 3_600_000
 BOOM = JobError("Boom", "it broke")
-Found = set[tuple[str, str | None]]
-"""What is found, of which role; None where it is no job's."""
+Expected = set[tuple[str, str | None]]
+"""Findings with the role of their job; None for a finding of a shard."""
 
 
 def id_of(role: str) -> str:
@@ -41,11 +41,11 @@ DONE = ("stray", "finished_job", "impossible")
 DEAD = ("lost_dead_letter", "dead")
 
 
-async def story(store: Store) -> None:
+async def fill_roles(store: Store) -> None:
     """A job in each role; each claim, and the second configuration, is an entry of its own in the journal."""
     await store.queues.configure(MAIL, {"priority": 7})
     await store.jobs.enqueue([_job(role, delay_ms=LONG_MS) for role in LATER])
-    # Due later than those above, also where all of this happens within a millisecond.
+    # Due later than those above, even within the same millisecond.
     await _run(store, "tried", Retried(BOOM, delay_ms=LONG_MS + 1))
     await store.queues.configure(MAIL, {"priority": 6})
     for role in DONE:
@@ -59,8 +59,8 @@ async def story(store: Store) -> None:
     await store.jobs.enqueue([_job("without_blocked_job"), _job("behind")])
 
 
-def _job(role: str, **given: Any) -> Job:
-    return Job(queue=MAIL, id=id_of(role), kind="send", payload=b'{"n":1}', **given)
+def _job(role: str, **fields: Any) -> Job:
+    return Job(queue=MAIL, id=id_of(role), kind="send", payload=b'{"n":1}', **fields)
 
 
 async def _claim(store: Store, role: str) -> Claim:
@@ -74,15 +74,15 @@ async def _run(store: Store, role: str, outcome: Outcome) -> None:
     await store.jobs.settle([(await _claim(store, role)).settle(outcome, 1)])
 
 
-class Rows:
-    """Plants in the tables of SQLite or PostgreSQL, which are much alike."""
+class SqlFaults:
+    """Plants faults in the tables of SQLite or PostgreSQL, which are alike."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._file = folder / "headrace.db" if name == "sqlite" else None
         self._journal_key = "entry_id" if self._file else "last_seq"
 
     def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Run a statement past the store."""
+        """Run a statement without the store."""
         if self._file:
             with closing(sqlite3.connect(self._file)) as connection, connection:
                 return connection.execute(statement, values).fetchall()
@@ -91,8 +91,8 @@ class Rows:
             done = served.execute(statement.replace("?", "%s").encode(), values)
             return done.fetchall() if done.description else []
 
-    def plant(self) -> Found:
-        """Plant them all; returns what must be found, and nothing else."""
+    def plant(self) -> Expected:
+        """Plant all faults; return the findings that the audit must report, and no others."""
         self._in_jobs()
         self._in_finished_jobs_and_dead_letters()
         self._in_the_journal()
@@ -142,7 +142,7 @@ class Rows:
         self._move_blocked_job()
 
     def _move_blocked_job(self) -> None:
-        """The blocked job of an active job stands behind another one, which waits."""
+        """Move the blocked job of an active job behind a waiting one."""
         if self._file:
             self.run("UPDATE blocked_job SET id = ? WHERE id = ?", id_of("template"), id_of("without_blocked_job"))
             return

@@ -1,4 +1,4 @@
-"""An audit beside workers that never rest, and people who meddle, finds nothing: all that happens is in the journal."""
+"""Promises of an audit beside running workers and other writers: all their changes are in the journal."""
 
 import asyncio
 from pathlib import Path

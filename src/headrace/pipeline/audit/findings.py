@@ -1,62 +1,34 @@
 """The report of an audit: its findings, and how much it has compared."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from msgspec import Struct
 
 FindingKind = Literal[
-    "lost",
-    "unrecorded",
-    "stray",
-    "unknown",
-    "state",
-    "fence",
-    "counts",
-    "kind",
-    "due",
-    "payload",
-    "blocked_job",
-    "finished_job",
-    "lost_dead_letter",
-    "stray_dead_letter",
-    "dead_letter",
-    "misplaced",
-    "twice",
-    "gap",
-    "duplicate",
-    "backwards",
-    "impossible",
-    "count",
-    "damage",
+    "lost",  # a job is waiting or running by the journal, and missing in the store
+    "unrecorded",  # a job is finished in the store, and the journal lacks the event
+    "stray",  # a job is waiting or running in the store, and finished by the journal
+    "unknown",  # the store has a job without any event
+    "state",  # a job is waiting in one of the two and running in the other
+    "fence",  # a job is running under another fence than it was claimed with, or its fences do not grow
+    "counts",  # attempts or stalls differ
+    "kind",  # the kind differs
+    "due",  # a waiting job is due at another time
+    "payload",  # the payload has another size
+    "blocked_job",  # a blocked job is missing, was never enqueued, or differs
+    "finished_job",  # a finished job differs from its event, or was deleted by the journal
+    "lost_dead_letter",  # a death without its dead letter, which was not replayed, purged or removed
+    "stray_dead_letter",  # a dead letter without a death, or one that was replayed, purged or removed
+    "dead_letter",  # a dead letter differs from its death in kind, reason, attempts or stalls
+    "misplaced",  # a job in a shard that its id does not belong to
+    "twice",  # a misplaced job that exists in its own shard as well
+    "gap",  # events are missing
+    "duplicate",  # two events, or the dead letters of two deaths, have the same number
+    "backwards",  # an event is older than the one before it
+    "impossible",  # an event that cannot follow the one before it, such as done without a claim
+    "count",  # a counter of the queue differs from the number of its records
+    "damage",  # records of the store contradict each other
 ]
-FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
-
-MEANINGS: dict[FindingKind, str] = {
-    "lost": "a job is waiting or running by the journal, and missing in the store",
-    "unrecorded": "a job is finished in the store, and the journal lacks the event",
-    "stray": "a job is waiting or running in the store, and finished by the journal",
-    "unknown": "the store has a job without any event",
-    "state": "a job is waiting in one of the two and running in the other",
-    "fence": "a job is running under another fence than it was claimed with, or its fences do not grow",
-    "counts": "attempts or stalls differ",
-    "kind": "the kind differs",
-    "due": "a waiting job is due at another time",
-    "payload": "the payload has another size",
-    "blocked_job": "a blocked job is missing, was never enqueued, or differs",
-    "finished_job": "a finished job differs from its event, or was deleted by the journal",
-    "lost_dead_letter": "a death without its dead letter, which was not replayed, purged or removed",
-    "stray_dead_letter": "a dead letter without a death, or one that was replayed, purged or removed",
-    "dead_letter": "a dead letter differs from its death in kind, reason, attempts or stalls",
-    "misplaced": "a job in a shard that its id does not belong to",
-    "twice": "a misplaced job that exists in its own shard as well",
-    "gap": "events are missing",
-    "duplicate": "two events, or the dead letters of two deaths, have the same number",
-    "backwards": "an event is older than the one before it",
-    "impossible": "an event that cannot follow the one before it, such as done without a claim",
-    "count": "a counter of the queue differs from the number of its records",
-    "damage": "records of the store contradict each other",
-}
-"""The meaning of each kind."""
 
 INCOMPLETE: frozenset[FindingKind] = frozenset({"gap", "duplicate", "unrecorded"})
 """Findings which show that the journal of a shard lacks events."""

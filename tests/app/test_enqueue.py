@@ -100,12 +100,12 @@ async def test_many_jobs_are_sent_in_order_from_jobs_and_from_arguments(any_app:
     async def welcome(user_id: int) -> int:
         return user_id
 
-    told: list[int] = []
+    received: list[int] = []
     items: list[Job | dict[str, Any]] = [{"user_id": number} for number in range(1_500)]
     items[7] = welcome.options(id="seven").job(user_id=7)
-    handles = await welcome.enqueue_many(items, progress=told.append)
+    handles = await welcome.enqueue_many(items, progress=received.append)
 
-    assert ([handle.status for handle in handles], told[-1]) == (["created"] * 1_500, 1_500)
+    assert ([handle.status for handle in handles], received[-1]) == (["created"] * 1_500, 1_500)
     assert handles[7].id == "seven"
     record = (await found(handles[1_499])).record
     assert record is not None
@@ -160,9 +160,9 @@ WRONG: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "kwargs", "told"), WRONG)
+@pytest.mark.parametrize(("args", "kwargs", "message"), WRONG)
 async def test_wrong_arguments_are_refused_before_anything_is_sent(
-    app: App, args: tuple[Any, ...], kwargs: dict[str, Any], told: str
+    app: App, args: tuple[Any, ...], kwargs: dict[str, Any], message: str
 ) -> None:
     @app.job
     async def welcome(user_id: int) -> None: ...
@@ -170,7 +170,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent(
     for send in (welcome.enqueue, welcome.options(id="a").enqueue):
         with pytest.raises(Refused, match=r"wrong arguments for .*welcome\(user_id: int\): ") as refused:
             await send(*args, **kwargs)
-        assert (refused.value.reason, told in str(refused.value)) == ("bad_arguments", True)
+        assert (refused.value.reason, message in str(refused.value)) == ("bad_arguments", True)
     with pytest.raises(Refused):
         welcome.blocking.enqueue(*args, **kwargs)
 

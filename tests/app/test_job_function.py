@@ -58,9 +58,9 @@ NO_JOBS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "told"), NO_JOBS)
-def test_what_cannot_be_a_job_is_refused_with_a_sentence(app: App, function: Any, told: str) -> None:
-    with pytest.raises(BadConfig, match=told):
+@pytest.mark.parametrize(("function", "message"), NO_JOBS)
+def test_what_cannot_be_a_job_is_refused_with_a_sentence(app: App, function: Any, message: str) -> None:
+    with pytest.raises(BadConfig, match=message):
         app.job(function)
 
 
@@ -106,7 +106,7 @@ def test_the_same_function_again_takes_its_own_place(app: App) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"timeout": "soon"}, "timeout 'soon' is not a valid duration"),
         ({"priority": 10}, "priority"),
@@ -116,8 +116,8 @@ def test_the_same_function_again_takes_its_own_place(app: App) -> None:
         ({"speed": 3}, "speed"),
     ],
 )
-def test_wrong_settings_are_found_where_the_function_is_defined(app: App, fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadConfig, match=rf"test_job_function.*\.fine \(.*\) cannot be a job: .*{told}"):
+def test_wrong_settings_are_found_where_the_function_is_defined(app: App, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadConfig, match=rf"test_job_function.*\.fine \(.*\) cannot be a job: .*{message}"):
         app.job(**fields)(fine)
 
     assert len(app.registry) == 0

@@ -121,9 +121,9 @@ def test_a_pool_of_processes_sends_jobs_of_the_main_program(tmp_path: Path) -> N
     (tmp_path / "program.py").write_text(MAIN)
     command = [sys.executable, "-W", "error", str(tmp_path / "program.py"), sqlite_url(tmp_path)]
 
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert told == "[(True, 'created'), (True, 'created')]\n"
+    assert output == "[(True, 'created'), (True, 'created')]\n"
 
 
 def _send(job: JobFunction[[int], None], number: int) -> str:

@@ -89,9 +89,9 @@ def test_in_a_terminal_it_greets_and_writes_a_line_for_every_job(url: str, tmp_p
 def test_without_a_terminal_it_writes_an_object_a_line(url: str) -> None:
     program = ran(url)
 
-    told = [json.loads(line) for line in program.stderr.splitlines()]
+    lines = [json.loads(line) for line in program.stderr.splitlines()]
     assert (program.returncode, program.stdout) == (0, "")
-    assert [each["event"] for each in told] == ["started", "claimed", "done", "stopping", "stopped"]
+    assert [each["event"] for each in lines] == ["started", "claimed", "done", "stopping", "stopped"]
 
 
 @pytest.mark.parametrize(
@@ -108,17 +108,17 @@ def test_without_a_terminal_it_writes_an_object_a_line(url: str) -> None:
 def test_a_program_that_has_set_up_logging_is_left_as_it_is(before: str, lines: list[str], url: str) -> None:
     program = ran(url, before)
 
-    told = program.stderr.splitlines()
+    output_lines = program.stderr.splitlines()
     assert (program.returncode, program.stdout) == (0, "")
-    assert [line.split()[1].rstrip(":") for line in told] == lines
-    assert all(line.startswith("mine ") for line in told)
+    assert [line.split()[1].rstrip(":") for line in output_lines] == lines
+    assert all(line.startswith("mine ") for line in output_lines)
 
 
 def test_a_log_that_was_set_up_by_hand_has_every_line_once(url: str) -> None:
     program = ran(url, "from headrace.worker.logging import setup_logs; logs = setup_logs('json', jobs=False)")
 
-    told = [json.loads(line)["event"] for line in program.stderr.splitlines()]
-    assert told == ["started", "stopping", "stopped"]
+    lines = [json.loads(line)["event"] for line in program.stderr.splitlines()]
+    assert lines == ["started", "stopping", "stopped"]
 
 
 def test_a_store_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
@@ -132,10 +132,10 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None
         assert program.stderr is not None
         first = json.loads(program.stderr.readline())
         server.start()
-        told = [json.loads(line)["event"] for line in program.stderr]
+        events = [json.loads(line)["event"] for line in program.stderr]
 
     assert (first["event"], program.returncode) == ("store_lost", 0)
-    assert told == ["store_back", "started", "stopping", "stopped"]
+    assert events == ["store_back", "started", "stopping", "stopped"]
 
 
 def test_without_waiting_a_store_that_is_away_at_the_start_is_an_error(url: str) -> None:
@@ -241,10 +241,10 @@ def test_a_program_runs_its_own_jobs_in_several_processes(tmp_path: Path) -> Non
     """What is behind its guard is run once, and handlers with a process of their own are found, too."""
     program = ran_program(tmp_path, SEVERAL + GUARDED)
 
-    told = [json.loads(line) for line in program.stderr.splitlines()]
-    pids = {line["worker"].split(":")[1] for line in told if line["event"] == "started"}
+    lines = [json.loads(line) for line in program.stderr.splitlines()]
+    pids = {line["worker"].split(":")[1] for line in lines if line["event"] == "started"}
     assert (program.returncode, program.stdout) == (0, "")
-    assert sorted(line["kind"] for line in told if line["event"] == "done") == ["count", "greet"]
+    assert sorted(line["kind"] for line in lines if line["event"] == "done") == ["count", "greet"]
     assert (tmp_path / "counted").read_text() == "3"
     assert {path.name.partition("-")[2] for path in tmp_path.glob("by-*")} <= pids
 

@@ -90,7 +90,7 @@ async def test_a_result_that_never_comes_is_an_error_that_says_why(app: App) -> 
 
 async def test_a_fail_handler_gets_id_payload_and_error_of_a_dead_letter(any_app: App) -> None:
     """Q27, Q30, Q31: a job on the fail queue, read as [id, payload, error], with a patient policy of its own."""
-    told: list[tuple[str, Any, DeathInfo]] = []
+    received: list[tuple[str, Any, DeathInfo]] = []
     heard = asyncio.Event()
     policies: list[tuple[str, str, int | None]] = []
 
@@ -100,10 +100,10 @@ async def test_a_fail_handler_gets_id_payload_and_error_of_a_dead_letter(any_app
 
     @any_app.fail_handler(queue="mail")
     async def bury(id: str, payload: dict[str, int], error: DeathInfo) -> None:
-        told.append((id, payload, error))
+        received.append((id, payload, error))
         job = current().job
         policies.append((job.id, job.queue, current().attempt))
-        if len(told) == 1:
+        if len(received) == 1:
             raise Retry("not yet", delay=0)
         heard.set()
 
@@ -112,7 +112,7 @@ async def test_a_fail_handler_gets_id_payload_and_error_of_a_dead_letter(any_app
         await heard.wait()
 
     expected = ("u-7", {"user_id": 7}, DeathInfo(cls="LookupError", message="no user 7", reason="attempts"))
-    assert told == [expected, expected]
+    assert received == [expected, expected]
     assert [(queue, attempt) for _, queue, attempt in policies] == [("mail.fail", 1), ("mail.fail", 2)]
     [id] = {id for id, _, _ in policies}
     client = await any_app.client()

@@ -285,7 +285,7 @@ def test_ctrl_c_in_a_terminal_is_one_signal_for_each_process(file_url: str, proj
         code = terminal.end()
 
     assert code == 0
-    assert " released" not in terminal.told
+    assert " released" not in terminal.output
 
 
 def test_metrics_and_health_are_the_sums_of_all_processes_also_of_those_that_are_gone(

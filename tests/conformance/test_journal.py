@@ -458,10 +458,10 @@ async def test_jobs_of_a_call_each_have_their_own_event(play: Play, ids: list[st
     await play.enqueue_all(*jobs)
     claims = {claim.lease.id: claim for claim in await play.claim(10)}
 
-    told = {event.line.id: set_columns(event) for event in await play.events() if event.line.event == "enqueued"}
+    recorded = {event.line.id: set_columns(event) for event in await play.events() if event.line.event == "enqueued"}
     claimed = {event.line.id: event.line.fence for event in await play.events() if event.line.event == "claimed"}
 
-    assert told == {
+    assert recorded == {
         job.id: {
             "kind": job.kind,
             **({} if job.tag is None else {"tag": job.tag}),
@@ -472,7 +472,7 @@ async def test_jobs_of_a_call_each_have_their_own_event(play: Play, ids: list[st
         for job in jobs
     }
     assert claimed == {id: claim.lease.fence for id, claim in claims.items()}
-    assert claimed.keys() == told.keys()
+    assert claimed.keys() == recorded.keys()
 
 
 async def test_claims_behind_expired_jobs_are_written_in_their_order(play: Play) -> None:
@@ -484,9 +484,9 @@ async def test_claims_behind_expired_jobs_are_written_in_their_order(play: Play)
 
     events = await read(play, play.queue.shard_of(ids[0]), 5, 2**62)
 
-    told = [(event.line.event, event.line.id) for event in events]
+    recorded = [(event.line.event, event.line.id) for event in events]
     names = ["claimed", "dead", "dead", "claimed", "claimed"]
-    assert told == list(zip(names, ids, strict=True))
+    assert recorded == list(zip(names, ids, strict=True))
     assert [event.line.fence for event in events if event.line.fence] == [claim.lease.fence for claim in claims]
 
 

@@ -28,7 +28,7 @@ NO_TEXT = [
 ]
 
 
-def told(events: list[Event]) -> list[tuple[str, str | None]]:
+def payloads(events: list[Event]) -> list[tuple[str, str | None]]:
     return [(event.line.event, event.line.payload) for event in events if event.line.event != "configured"]
 
 
@@ -54,7 +54,7 @@ async def test_events_that_open_a_job_or_change_it_carry_its_payload_and_no_othe
     await play.enqueue("b", payload=b'{"n":6}')
     await play.settle(claim, Retried(BOOM))
 
-    assert told(await play.events(id="a")) == [
+    assert payloads(await play.events(id="a")) == [
         ("enqueued", '{"n":1}'),
         ("updated", '{"n":2}'),
         ("updated", '{"n":2}'),
@@ -64,7 +64,7 @@ async def test_events_that_open_a_job_or_change_it_carry_its_payload_and_no_othe
         ("unblocked", '{"n":4}'),
         ("cancelled", None),
     ]
-    assert told(await play.events(id="b")) == [
+    assert payloads(await play.events(id="b")) == [
         ("enqueued", '{"n":5}'),
         ("claimed", None),
         ("dead", None),
@@ -88,7 +88,7 @@ async def test_payloads_are_carried_from_the_switch_on_and_not_after_it_is_off(p
     await play.enqueue(off)
     await play.enqueue(on)
 
-    assert told(await play.events()) == [
+    assert payloads(await play.events()) == [
         ("enqueued", None),
         ("enqueued", '{"n":1}'),
         ("updated", '{"n":1}'),
@@ -125,7 +125,7 @@ async def test_a_payload_that_is_not_text_is_left_out_of_the_journal(play: Play)
     await play.enqueue_all(*odd, play.job(good))
     await play.enqueue(ids[0], payload=NO_TEXT[0], delay_ms=5)
 
-    assert told(await play.events())[1:] == [
+    assert payloads(await play.events())[1:] == [
         *[("enqueued", None)] * len(NO_TEXT),
         ("enqueued", '{"n":1}'),
         ("updated", None),
@@ -141,7 +141,7 @@ async def test_the_largest_payload_is_written_completely(play: Play, char: bytes
     await play.die("a", payload=payload)
     await play.replay("a")
 
-    assert [payload and len(payload) for _, payload in told(await play.events())] == [
+    assert [payload and len(payload) for _, payload in payloads(await play.events())] == [
         *(len(payload.decode()), None, None, len(payload.decode()))
     ]
     assert await carried(play, "a") == payload.decode()

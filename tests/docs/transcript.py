@@ -110,11 +110,11 @@ def rewritten(page: str, played: Sequence[Played]) -> str:
     ahead_ms = BEGIN_AT_MS - read_instant_ms("begin", times[0]) if times else 0
 
     def block(match: re.Match[str]) -> str:
-        told = ""
+        text = ""
         for _ in range(match[1].count("\n$ ") + 1):
             step = next(left).step
-            told += f"$ {step.command}\n" + (f"{_moved(step.output, ahead_ms)}\n" if step.output else "")
-        return f"```console\n{told}```"
+            text += f"$ {step.command}\n" + (f"{_moved(step.output, ahead_ms)}\n" if step.output else "")
+        return f"```console\n{text}```"
 
     return _BLOCK.sub(block, page)
 

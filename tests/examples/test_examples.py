@@ -164,9 +164,9 @@ def program(*words: str, url: str, fds: tuple[int, ...] = ()) -> Iterator[None]:
     try:
         yield
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, output = process.communicate(timeout=60)
         # uvicorn ends itself by the signal that it was sent, once all is closed.
-        assert (process.returncode in (0, -signal.SIGTERM), "Traceback" in told) == (True, False), told
+        assert (process.returncode in (0, -signal.SIGTERM), "Traceback" in output) == (True, False), output
     finally:
         process.kill()
         process.communicate()

@@ -169,9 +169,9 @@ def test_in_a_terminal_history_shows_how_far_it_is_and_ends_with_ctrl_c(tmp_path
         code = terminal.end()
 
     assert code == 130
-    assert "starting Spark" in terminal.told
-    assert re.search(r"\nhistory: 35 events in .* s \(\d+/s\); no backlog\n", terminal.told)
-    assert terminal.told.rstrip().endswith("next: headrace pipeline jobs, or headrace pipeline report")
+    assert "starting Spark" in terminal.output
+    assert re.search(r"\nhistory: 35 events in .* s \(\d+/s\); no backlog\n", terminal.output)
+    assert terminal.output.rstrip().endswith("next: headrace pipeline jobs, or headrace pipeline report")
     assert pq.read_table(tmp_path / "headrace-data/history", partitioning=None).num_rows == 35
 
 

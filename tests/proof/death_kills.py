@@ -43,13 +43,13 @@ class DeathFigures(Struct):
     kills: int
     began: int = 0
     dead: int = 0
-    told: int = 0
+    handled: int = 0
     seconds: float = 0.0
     problems: list[str] = []
 
     def __str__(self) -> str:
         return (
-            f"{self.dead:,} of {self.jobs:,} jobs died, {self.told:,} deaths were told, {self.began:,} deliveries"
+            f"{self.dead:,} of {self.jobs:,} jobs died, {self.handled:,} deaths were handled, {self.began:,} deliveries"
             f" began, {self.kills} kills, {self.seconds:.1f} s, {len(self.problems)} problems"
             + "".join(f"; {each}" for each in self.problems[:3])
         )
@@ -133,7 +133,7 @@ async def _compare(store: Store, figures: DeathFigures, began: list[Delivery]) -
     problems += [f"{each} began twice" for each in twice]
     problems += [f"{each} began, and no journal tells that it was claimed" for each in set(began) - claimed]
     of_queue, of_fail_queue = await events_of(store), await events_of(store, FAIL_QUEUE)
-    figures.dead, figures.told = of_queue["dead"], of_fail_queue["done"]
+    figures.dead, figures.handled = of_queue["dead"], of_fail_queue["done"]
     expected = {"enqueued": figures.jobs, "dead": figures.jobs}, {"enqueued": figures.jobs, "done": figures.jobs}
     for queue, seen, wanted in ((QUEUE, of_queue, expected[0]), (FAIL_QUEUE, of_fail_queue, expected[1])):
         ends = seen["dead"] + seen["done"] + seen["stalled"] + seen["released"]

@@ -60,8 +60,8 @@ class Late:
         state = await self._store.feeds.describe(self.feed)
         assert state is not None, "the feed is gone"
         self._fold.config = {"type": state.config.type}
-        async with Subscription(self._store, self.feed, JSON, cursor=str(self._away)) as told:
-            async for change in told:
+        async with Subscription(self._store, self.feed, JSON, cursor=str(self._away)) as changes:
+            async for change in changes:
                 self._take(change)
 
     def _take(self, change: Change) -> None:
@@ -84,7 +84,7 @@ class Late:
 
 
 def changed_of(change: Change) -> Changed:
-    """A change that was told, as the log has it."""
+    """A change that was changes, as the log has it."""
     return Changed(
         seq=change.seq,
         epoch=FeedCursor.parse(change.cursor).epoch,

@@ -88,7 +88,7 @@ class KillFigures(Struct):
         )
 
 
-def told(figures: KillFigures) -> str:
+def sentence(figures: KillFigures) -> str:
     """The figures in a few lines."""
     kills, lost = (
         ", ".join(f"{step} {counts[step]}" for step in DELTA_STEPS if counts[step])

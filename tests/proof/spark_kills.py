@@ -19,7 +19,7 @@ from headrace.stores.open import open_store
 from tests.proof.history_reader import Looks
 from tests.proof.spark_check import behind, compare, counted_by_duckdb, journal_of, wrong_rows
 from tests.proof.spark_driver import CLUSTER, Life
-from tests.proof.spark_figures import Death, KillFigures, Plan, executor_steps, told
+from tests.proof.spark_figures import Death, KillFigures, Plan, executor_steps, sentence
 from tests.proof.spark_processes import Tree
 from tests.proof.spark_steps import DELTA_STEPS, STEPS
 from tests.proof.spark_writer import writing
@@ -102,9 +102,9 @@ class Run:
             self.figures.lost[step] += 1
         self._await(lines, "step", death.step)
 
-    def _note_merges(self, said: list[str]) -> None:
-        self.figures.merges += sum(int(line.split()[1]) for line in said if line.startswith("compacted "))
-        self.figures.compactors += said[-1:] != [] and said[-1].startswith("step ")
+    def _note_merges(self, lines: list[str]) -> None:
+        self.figures.merges += sum(int(line.split()[1]) for line in lines if line.startswith("compacted "))
+        self.figures.compactors += lines[-1:] != [] and lines[-1].startswith("step ")
 
     def _lines(self, driver: Tree, patience_s: int = PATIENCE_S) -> Iterator[list[str]]:
         # A life that gets nowhere ends, too: then nothing more is read.
@@ -185,5 +185,5 @@ async def run_all_kills(say: Callable[[str], None]) -> int:
         is_right = figures.has_happened(plan) and figures.is_exact != bool(plan.fault)
         violations += not is_right
         planted = "the planted fault was found" if plan.fault else "as it must be"
-        say(f"spark: {name}: {planted if is_right else 'VIOLATION'}\n    {told(figures)}")
+        say(f"spark: {name}: {planted if is_right else 'VIOLATION'}\n    {sentence(figures)}")
     return violations

@@ -18,12 +18,12 @@ LENGTHS = {"memory": (3, 200), "sqlite": (1, 200), "redis": (1, 200), "redis-clu
 
 @pytest.mark.parametrize("store_name", sorted(STORES))
 def test_a_few_seeds_break_no_promise(store_name: str) -> None:
-    said: list[str] = []
+    received: list[str] = []
     seeds, operations = LENGTHS[store_name]
 
-    figures = run(store_name, FIRST, seeds, said.append, operations)
+    figures = run(store_name, FIRST, seeds, received.append, operations)
 
-    assert (figures.violations, said) == (0, [])
+    assert (figures.violations, received) == (0, [])
     assert (figures.seeds, figures.operations) == (seeds, seeds * operations)
     assert figures.claims > 10
 

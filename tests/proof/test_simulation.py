@@ -10,14 +10,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_seeds_of_several_processes_are_added_up() -> None:
-    said: list[str] = []
+    received: list[str] = []
 
-    figures = run_simulation(5_000, 5, 2, 2, said.append)
+    figures = run_simulation(5_000, 5, 2, 2, received.append)
 
     assert (figures.seeds, figures.violations) == (5, 0)
     assert figures.operations >= 5 * 200
     assert sum(figures.faults.values()) >= 5 * 5
-    assert len(said) == 3
+    assert len(received) == 3
 
 
 def test_a_broken_seed_is_shown_step_by_step_and_fails_the_run() -> None:

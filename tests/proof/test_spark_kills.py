@@ -3,7 +3,7 @@ of the pipeline."""
 
 from pathlib import Path
 
-from tests.proof.spark_figures import Death, Plan, told
+from tests.proof.spark_figures import Death, Plan, sentence
 from tests.proof.spark_kills import run_kills
 from tests.proof.worker_runs import emptied
 
@@ -18,6 +18,6 @@ async def test_a_history_whose_processes_are_killed_is_the_journal_each_event_on
 
     figures = await run_kills(url, SHORT, tmp_path)
 
-    assert figures.is_exact, told(figures)
+    assert figures.is_exact, sentence(figures)
     assert sum(figures.kills.values()) == 1
-    assert min(figures.again, figures.looks) > 0, told(figures)
+    assert min(figures.again, figures.looks) > 0, sentence(figures)

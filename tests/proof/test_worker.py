@@ -32,7 +32,7 @@ async def test_killed_workers_with_fail_handlers_leave_both_journals_whole(store
     figures = await kill_among_deaths(url, 100, 2, 500)
 
     assert figures.problems == []
-    assert (figures.dead, figures.told, figures.kills) == (100, 100, 2)
+    assert (figures.dead, figures.handled, figures.kills) == (100, 100, 2)
 
 
 async def test_a_fail_queue_that_a_death_opens_a_second_time_is_noticed(tmp_path: Path) -> None:

@@ -226,6 +226,6 @@ async def run_workers(say: Callable[[str], None]) -> int:
                         figures, is_right = await block(url, seconds, 2_000, in_a_process=in_a_process), True
             is_right = is_right and figures.events == expected
             violations += not is_right
-            told = "as it must be" if is_right else f"VIOLATION, expected {dict(expected)}"
-            say(f"workers: {name} on {store_name}: {dict(figures.events)}, {figures.seconds:.1f} s: {told}")
+            judgement = "as it must be" if is_right else f"VIOLATION, expected {dict(expected)}"
+            say(f"workers: {name} on {store_name}: {dict(figures.events)}, {figures.seconds:.1f} s: {judgement}")
     return violations

@@ -25,11 +25,11 @@ def methods(protocol: type) -> dict[str, object]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_protocol_has_at_most_ten_methods_and_each_says_what_it_promises(protocol: type) -> None:
-    asked = methods(protocol)
+    members = methods(protocol)
 
-    parts = [name for name, value in asked.items() if isinstance(value, property)]  # a store's, each a protocol itself
-    assert len(asked) - len(parts) <= 10
-    assert [name for name, method in asked.items() if not inspect.getdoc(method)] == []
+    parts = [name for name, value in members.items() if isinstance(value, property)]  # each a protocol itself
+    assert len(members) - len(parts) <= 10
+    assert [name for name, method in members.items() if not inspect.getdoc(method)] == []
 
 
 @pytest.mark.parametrize("protocol", [DeadLetters, FeedStore, Items, Jobs, Journal, Queues, Reads, Integrity])

@@ -107,7 +107,7 @@ async def test_a_postgres_schema_is_read_without_creating_it(monkeypatch: pytest
     monkeypatch.setattr("headrace.stores.postgres.migrate.migration_names", lambda: steps)
 
     missing = await schema_of(url)
-    made = postgres_server().ask("SELECT count(*) FROM pg_namespace WHERE nspname = 'looked_at'")
+    schemas = postgres_server().ask("SELECT count(*) FROM pg_namespace WHERE nspname = 'looked_at'")
     with closing(connect_postgres(settings_of(url))) as connection:
         migrate_postgres(connection, settings_of(url), upto=known - 1)
     half, migrated = await schema_of(url), await migrate(url)
@@ -116,7 +116,7 @@ async def test_a_postgres_schema_is_read_without_creating_it(monkeypatch: pytest
     with pytest.raises(BadConfig, match=f"has layout 999, this Headrace knows {known}; use a newer Headrace"):
         await schema_of(url)
     postgres_server().ask("DROP SCHEMA looked_at CASCADE")
-    assert (missing.found, missing.pending, made) == (None, tuple(steps), [(0,)])
+    assert (missing.found, missing.pending, schemas) == (None, tuple(steps), [(0,)])
     assert (half.found, half.pending) == (known - 1, tuple(steps[-1:]))
     assert migrated.after == Schema(found=known, known=known)
 

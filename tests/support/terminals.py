@@ -31,7 +31,7 @@ class Terminal:
         self._read = b""
 
     @property
-    def told(self) -> str:
+    def output(self) -> str:
         """Everything that was shown so far, without colours."""
         return _SEQUENCE.sub("", self._read.decode(errors="replace")).replace("\r\n", "\n").replace("\r", "\n")
 
@@ -59,8 +59,8 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Read until a text was shown."""
-        while text not in self.told:
-            assert self._more(), f"the program ended, or was silent, without {text!r}: {self.told[-2_000:]}"
+        while text not in self.output:
+            assert self._more(), f"the program ended, or was silent, without {text!r}: {self.output[-2_000:]}"
 
     def type(self, text: str) -> None:
         """Type a text; "\\x03" is Ctrl-C."""

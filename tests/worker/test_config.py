@@ -51,10 +51,10 @@ async def test_a_worker_of_named_queues_handles_their_dead_letters_only(store: S
     for queue in (MAIL, other):
         handlers.register_fail(handler_of(FAIL_KIND, work), queue)
 
-    told = Worker(store, handlers, WorkerConfig(queues=["other"])).settings
+    settings = Worker(store, handlers, WorkerConfig(queues=["other"])).settings
     free = Worker(store, handlers).settings
 
-    assert list(told.queues) == [other, other.fail_queue]
+    assert list(settings.queues) == [other, other.fail_queue]
     assert list(free.queues) == [MAIL, other, MAIL.fail_queue, other.fail_queue]
 
 

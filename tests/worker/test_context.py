@@ -97,16 +97,16 @@ async def test_outside_of_a_handler_there_is_no_job() -> None:
 
 async def test_progress_is_shown_by_the_health_of_the_worker(store: Store) -> None:
     """T5: how far a handler is, with a few words."""
-    told, gate, recorder = asyncio.Event(), asyncio.Event(), EventRecorder()
+    reported, gate, recorder = asyncio.Event(), asyncio.Event(), EventRecorder()
 
     async def work() -> None:
         current().progress(0.25, "a quarter")
-        told.set()
+        reported.set()
         await gate.wait()
 
     await store.jobs.enqueue([job("a")])
     async with build_worker(store, build_handlers(work=work), recorder) as worker:
-        await told.wait()
+        await reported.wait()
         [running] = worker.health().running
         gate.set()
         await recorder.wait_for(JobsFinished)

@@ -132,8 +132,8 @@ def test_the_error_for_an_unknown_kind_names_the_most_similar_and_not_all() -> N
     for number in range(20):
         handlers.register(handler_of(f"kind-{number:02}", plain))
 
-    told = handlers.describe_unknown("kimd-07")
+    message = handlers.describe_unknown("kimd-07")
 
-    assert told.startswith("no handler for kind 'kimd-07'; did you mean 'kind-07'? Known kinds: kind-00, kind-01")
-    assert told.endswith("kind-11 and 8 more")
+    assert message.startswith("no handler for kind 'kimd-07'; did you mean 'kind-07'? Known kinds: kind-00, kind-01")
+    assert message.endswith("kind-11 and 8 more")
     assert Handlers().describe_unknown("work") == "no handler for kind 'work'; Known kinds: none"

@@ -102,15 +102,15 @@ def test_problems_are_described_in_words(
 
 async def test_health_may_be_read_from_another_thread_while_the_loop_is_blocked(store: Store) -> None:
     """Q39: a probe must not depend on the loop that it checks."""
-    asked, seen = threading.Event(), []
+    is_read, seen = threading.Event(), []
 
     def probe() -> None:
-        asked.wait(SOON_S)
+        is_read.wait(SOON_S)
         seen.append(worker.health())
-        asked.clear()
+        is_read.clear()
 
     async def blocking() -> None:
-        asked.set()
+        is_read.set()
         thread.join(SOON_S)  # the loop stands still until the probe has its answer
 
     await store.jobs.enqueue([job("a", "blocking")])

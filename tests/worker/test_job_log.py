@@ -148,8 +148,8 @@ async def test_a_handler_of_the_programs_own_sees_a_record_of_every_line(store: 
         await run_until_idle(store, build_handlers(work=_nothing), *logs.listeners)
         logger.removeHandler(kept)
 
-    told = [fields["event"] for record in kept.records if "id" in (fields := vars(record)["headrace"])]
-    assert sorted(told) == ["claimed", "claimed", "done", "done"]
+    events = [fields["event"] for record in kept.records if "id" in (fields := vars(record)["headrace"])]
+    assert sorted(events) == ["claimed", "claimed", "done", "done"]
     assert len([line for line in stream.getvalue().splitlines() if '"id":' in line]) == 4
 
 

@@ -71,7 +71,7 @@ def stream() -> Iterator[io.StringIO]:
         yield stream
 
 
-def told(stream: io.StringIO) -> dict[str, Any]:
+def parsed(stream: io.StringIO) -> dict[str, Any]:
     """The one line that was written."""
     [line] = stream.getvalue().splitlines()
     fields: dict[str, Any] = json.loads(line)
@@ -168,7 +168,7 @@ def test_problems_of_a_delivery_are_logged_without_a_listener(
 ) -> None:
     EventEmitter([]).emit(event)
 
-    line = told(stream)
+    line = parsed(stream)
     assert fields.items() <= line.items()
     assert (line["level"], line["id"], line["attempt"], line["worker"]) == ("warning", "a", 3, "worker-1")
 
@@ -180,7 +180,7 @@ def test_a_settlement_whose_answer_was_lost_is_logged_as_presumed(stream: io.Str
 
     settler.record_answers(settler.take(), [Settled(run.claim.lease.id, "not_active")])
 
-    line = told(stream)
+    line = parsed(stream)
     assert (line["event"], line["outcome"], line["id"]) == ("presumed", "done", "a")
 
 
@@ -195,7 +195,7 @@ async def test_events_of_the_worker_itself_are_logged(store: Store) -> None:
 def test_a_store_that_went_away_is_a_warning(stream: io.StringIO) -> None:
     EventEmitter([], "worker-1").emit(Lifecycle("store_lost", f"cannot reach {SECRET}"))
 
-    line = told(stream)
+    line = parsed(stream)
     assert (line["level"], line["event"], line["worker"]) == ("warning", "store_lost", "worker-1")
     assert "hunter2" not in json.dumps(line)
 
@@ -360,7 +360,7 @@ def test_closing_puts_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:
         logs.close()
     WORKER_LOG.warning("after")
 
-    assert (told(alone)["logger"], told(alone)["message"]) == ("elsewhere", "look")
+    assert (parsed(alone)["logger"], parsed(alone)["message"]) == ("elsewhere", "look")
     assert beside.getvalue() == ""
     assert (ours.level, ours.propagate, list(ours.handlers)) == before
     assert [type(handler) for handler in root.handlers] == [logging.NullHandler]
@@ -398,4 +398,4 @@ def test_a_format_that_does_not_exist_is_refused() -> None:
 def test_the_trace_of_the_enqueue_is_logged_with_the_claim(stream: io.StringIO) -> None:
     JobLog()(JobsClaimed([run_of(headers={"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"})]))
 
-    assert told(stream)["origin_trace_id"] == "ab" * 16
+    assert parsed(stream)["origin_trace_id"] == "ab" * 16

@@ -225,10 +225,10 @@ def test_a_port_that_is_taken_is_refused_in_one_sentence(port: Any) -> None:
     with metrics.serve() as server, pytest.raises(BadConfig) as refused:
         metrics.serve("127.0.0.1", server.port if port == "taken" else port)
 
-    asked = server.port if port == "taken" else port
+    wanted_port = server.port if port == "taken" else port
     why = "Address already in use" if port == "taken" else "ports go from 0 to 65535"
     assert str(refused.value) == (
-        f"metrics cannot be served on 127.0.0.1:{asked} ({why}); choose another port, or 0 for any that is free"
+        f"metrics cannot be served on 127.0.0.1:{wanted_port} ({why}); choose another port, or 0 for any that is free"
     )
 
 

@@ -312,7 +312,7 @@ async def nothing(result: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "result", "told"),
+    ("function", "result", "message"),
     [
         (number, "no", 'number(result: Any) returned "no" and is annotated with -> int (Expected `int`, got `str`)'),
         (plain_number, "no", 'plain_number(result: Any) returned "no" and is annotated with -> int (Expected `int`'),
@@ -324,7 +324,7 @@ async def nothing(result: Any) -> None:
     ],
 )
 async def test_a_result_that_is_not_as_annotated_fails_the_job_where_it_happens(
-    store: Store, function: Callable[..., Any], result: Any, told: str
+    store: Store, function: Callable[..., Any], result: Any, message: str
 ) -> None:
     """Whoever waits for it could not read it; the work is done, so it is not repeated."""
     payload = msgspec.json.encode({"result": result})
@@ -334,7 +334,7 @@ async def test_a_result_that_is_not_as_annotated_fails_the_job_where_it_happens(
 
     [dead_letter] = await dead_letters(store)
     assert (dead_letter.reason, dead_letter.error.cls, dead_letter.record.attempts) == ("failed", "BadResult", 1)
-    assert told in dead_letter.error.message
+    assert message in dead_letter.error.message
     assert dead_letter.error.message.endswith("; return what the annotation says, or correct it")
 
 

@@ -57,9 +57,9 @@ class Spans:
 def provider(monkeypatch: pytest.MonkeyPatch, **given: Any) -> InMemorySpanExporter:
     """Set tracing up as a program does, until the test has ended: a program can do it only once."""
     exporter = InMemorySpanExporter()
-    made = TracerProvider(**given)
-    made.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", made)
+    tracer_provider = TracerProvider(**given)
+    tracer_provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", tracer_provider)
     return exporter
 
 
@@ -338,9 +338,9 @@ async def test_a_program_that_records_nothing_puts_nothing_into_headers(
     assert exporter.get_finished_spans() == ()
 
 
-@pytest.mark.parametrize(("hook", "told"), [("on_start", "started"), ("on_end", "ended")])
+@pytest.mark.parametrize(("hook", "message"), [("on_start", "started"), ("on_end", "ended")])
 async def test_a_span_that_fails_costs_no_job(
-    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, hook: str, told: str
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, hook: str, message: str
 ) -> None:
     class Broken(SpanProcessor):
         pass
@@ -349,15 +349,15 @@ async def test_a_span_that_fails_costs_no_job(
         raise ValueError("somebody else's code")
 
     setattr(Broken, hook, broken)
-    made = TracerProvider()
-    made.add_span_processor(Broken())
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", made)
+    tracer_provider = TracerProvider()
+    tracer_provider.add_span_processor(Broken())
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", tracer_provider)
 
     handle = await Client(store, queue="mail").enqueue("work", {})
     worker = await run_until_idle(store, build_handlers(work=_nothing))
 
     assert (handle.status, worker.health().totals.done) == ("created", 1)
-    assert f"a span could not be {told}" in caplog.text
+    assert f"a span could not be {message}" in caplog.text
 
 
 def test_a_program_that_does_not_use_opentelemetry_does_not_load_it() -> None:
@@ -376,6 +376,6 @@ def test_a_program_that_does_not_use_opentelemetry_does_not_load_it() -> None:
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'prometheus'))])\n"
     )
 
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
-    assert said == "[]\n"
+    assert output == "[]\n"

@@ -262,11 +262,11 @@ async def test_every_handler_is_a_task_of_its_own_with_variables_of_its_own(stor
 
 
 async def test_a_programs_own_task_factory_makes_the_tasks_of_handlers(store: Store) -> None:
-    made: list[str] = []
+    received: list[str] = []
     loop = asyncio.get_running_loop()
 
     def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> asyncio.Task[Any]:
-        made.append(coroutine.__qualname__)
+        received.append(coroutine.__qualname__)
         return asyncio.Task(coroutine, loop=loop, **given)
 
     await store.jobs.enqueue(jobs(3))
@@ -276,7 +276,7 @@ async def test_a_programs_own_task_factory_makes_the_tasks_of_handlers(store: St
     finally:
         loop.set_task_factory(None)
 
-    assert len([each for each in made if each.startswith("Runner.")]) == 3
+    assert len([each for each in received if each.startswith("Runner.")]) == 3
 
 
 async def _nothing() -> None: ...

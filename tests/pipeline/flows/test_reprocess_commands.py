@@ -159,4 +159,4 @@ def test_in_a_terminal_the_counts_and_the_question_are_shown_beside_the_progress
         ended = terminal.end()
 
     assert ended == code
-    assert terminal.told.rstrip().endswith(last)
+    assert terminal.output.rstrip().endswith(last)

@@ -121,7 +121,7 @@ async def test_a_handler_that_holds_the_interpreter_can_be_killed_and_disturbs_n
 
 
 @pytest.mark.parametrize(
-    ("name", "argument", "exitcode", "told"),
+    ("name", "argument", "exitcode", "message"),
     [
         ("exit_at_once", {"code": 3}, 3, "exit code 3"),
         ("exit_at_once", {"code": 0}, 0, "exit code 0"),
@@ -131,13 +131,13 @@ async def test_a_handler_that_holds_the_interpreter_can_be_killed_and_disturbs_n
     ],
 )
 async def test_a_process_that_dies_by_itself_is_reported_with_its_code_and_replaced(
-    name: str, argument: dict[str, int], exitcode: int, told: str
+    name: str, argument: dict[str, int], exitcode: int, message: str
 ) -> None:
     async with open_pool(1) as pool:
         await pool.start()
         files = open_files()
 
-        with pytest.raises(ProcessDied, match=told.replace("?", "[?]")) as caught:
+        with pytest.raises(ProcessDied, match=message.replace("?", "[?]")) as caught:
             await answer_of(pool, name, **argument)
 
         assert caught.value.exitcode == exitcode

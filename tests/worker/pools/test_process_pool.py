@@ -84,8 +84,8 @@ async def test_progress_reaches_the_parent_before_the_answer() -> None:
 async def test_an_error_in_the_progress_callback_harms_no_job(tmp_path: Path) -> None:
     fifo = tmp_path / "said"
     os.mkfifo(fifo)
-    told: list[Any] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    received: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: received.append(str(context["exception"])))
 
     def fail(fraction: float, note: str) -> None:
         raise ValueError(note)
@@ -98,7 +98,7 @@ async def test_an_error_in_the_progress_callback_harms_no_job(tmp_path: Path) ->
         answer = await task
 
     assert answer is None
-    assert told == ["a quarter", "all"]
+    assert received == ["a quarter", "all"]
 
 
 async def test_a_thread_left_behind_by_a_job_does_not_speak_for_the_next(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ async def test_a_long_message_is_truncated_and_the_trace_names_the_place() -> No
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("unencodable", "cannot be written as JSON"), ("too large", "300002|300,002")]
+    ("how", "message"), [("unencodable", "cannot be written as JSON"), ("too large", "300002|300,002")]
 )
-async def test_a_result_that_cannot_be_kept_fails_the_job_with_a_sentence(how: str, told: str) -> None:
+async def test_a_result_that_cannot_be_kept_fails_the_job_with_a_sentence(how: str, message: str) -> None:
     async with open_pool(1) as pool:
-        with pytest.raises(ChildRaised, match=told) as caught:
+        with pytest.raises(ChildRaised, match=message) as caught:
             await answer_of(pool, "fail", how=how)
 
     assert (caught.value.cls, caught.value.how) == ("BadResult", "fail")

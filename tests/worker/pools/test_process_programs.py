@@ -29,7 +29,7 @@ class Program:
             return (await self.process.stdout.readline()).decode().split(maxsplit=1)
 
     async def begun(self) -> list[int]:
-        """Returns when its task has begun, with the numbers that it told."""
+        """Returns when its task has begun, with the numbers that it printed."""
         word, note = await self.line()
         assert word == "begun"
         return [int(pid) for pid in note.split()]
@@ -102,8 +102,8 @@ async def test_handlers_of_the_main_module_are_found_and_its_guard_holds(words: 
 
 async def test_a_main_module_without_a_guard_is_refused_with_a_sentence() -> None:
     async with program(str(PROGRAM), "__main__:own_handler", "{}", "unguarded") as careless:
-        word, told = await careless.line()
+        word, message = await careless.line()
 
     assert word == "raised"
-    assert "Unable to load handler '__main__:own_handler'" in told
-    assert "if __name__ == '__main__'" in told
+    assert "Unable to load handler '__main__:own_handler'" in message
+    assert "if __name__ == '__main__'" in message

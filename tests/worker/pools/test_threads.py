@@ -142,7 +142,7 @@ async def pool_watch(gate: Gate, limit: asyncio.Timeout) -> None:
 async def test_an_error_after_a_cancellation_is_not_left_unretrieved() -> None:
     pool = ThreadPool(1)
     complaints: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     gate = Gate(asyncio.get_running_loop())
 
     def fail() -> None:

@@ -94,7 +94,7 @@ def test_people_are_shown_the_top_of_a_table_and_where_the_rest_is(run: Run) -> 
 
     assert jobs[0].split()[:3] == ["queue", "kind", "jobs"]
     assert [line.split()[0] for line in jobs[2:4]] == ["acme/odd", "acme/odd"]
-    assert re.fullmatch(r"and \d+ more in the files; --limit shows them here", jobs[4])
+    assert re.fullmatch(r"and \d+ more in the files; --limit shows them", jobs[4])
     assert re.fullmatch(r"from \d+ events of the journal:", jobs[5])
     assert [line.split("in ")[1] for line in jobs[6:]] == [
         "headrace-data/jobs/*.parquet",

@@ -37,7 +37,7 @@ def file_url(tmp_path: Path) -> str:
 
 
 def rows(numbers: range, odd: int = 7) -> list[Row]:
-    """Of which one in `odd` is no JSON."""
+    """Rows, of which one in `odd` has an invalid payload."""
     payloads = (f"{number}" if number % odd else f"text {number}" for number in numbers)
     return [
         {"kind": "k", "payload": payload, "key": str(number)} for number, payload in zip(numbers, payloads, strict=True)
@@ -45,14 +45,14 @@ def rows(numbers: range, odd: int = 7) -> list[Row]:
 
 
 def kept(folder: Path, run: str = "*") -> list[Row]:
-    """The rows that readers find, by key: most are numbers."""
+    """The kept rows by key: most keys are numbers."""
     files = sorted(folder.glob(f"run={run}/*.parquet"))
     found = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
     return sorted(found, key=lambda row: (len(row["key"]), row["key"]))
 
 
-def test_rows_that_we_and_the_store_refuse_are_kept_with_all_they_say(url: str, tmp_path: Path) -> None:
-    """A conflict and a full queue are the store's; an unreadable payload and a row that says so itself are ours."""
+def test_rows_that_the_write_or_the_store_refuses_are_kept_with_all_their_columns(url: str, tmp_path: Path) -> None:
+    """The store refuses a conflict and a full queue; the write an invalid payload and a row with a refusal."""
     folder, at = tmp_path / "refused", datetime(2040, 1, 2, tzinfo=UTC)
     columns = KEYED + ", run_at timestamp, priority int, tag string, headers map<string;string>, refusal string"
     more = {"run_at": at, "priority": 3, "tag": "t", "headers": {"h": "1"}, "refusal": None}
@@ -69,10 +69,10 @@ def test_rows_that_we_and_the_store_refuse_are_kept_with_all_they_say(url: str, 
         {"kind": "k", "payload": "5", "key": "5"},
         {"kind": "k", "payload": "6", "key": "6"},
     ]
-    said = [row | more for row in odd]
-    said[-1]["refusal"] = "no_mail: the row has no mail"
+    rejected = [row | more for row in odd]
+    rejected[-1]["refusal"] = "no_mail: the row has no mail"
 
-    written = write(columns, said, url=url, queue="mail", refusals="count", refusedDir=str(folder), run="odd/1")
+    written = write(columns, rejected, url=url, queue="mail", refusals="count", refusedDir=str(folder), run="odd/1")
 
     wrong = {"bad_payload": 1, "conflict": 1, "full": 1, "no_mail": 1}
     assert shown(written) == {"created": 1, "refused": wrong}
@@ -91,11 +91,11 @@ def test_rows_that_we_and_the_store_refuse_are_kept_with_all_they_say(url: str, 
     assert written.refused_folder == str(folder / "run=odd%2F1")
 
 
-def test_a_row_that_says_next_to_nothing_is_kept_as_well(file_url: str, tmp_path: Path) -> None:
+def test_a_row_without_most_columns_is_kept_as_well(file_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "refused"
-    given = {"url": file_url, "queue": "mail", "refusals": "count", "refusedDir": str(folder)}
+    options = {"url": file_url, "queue": "mail", "refusals": "count", "refusedDir": str(folder)}
 
-    write("kind string, key string", [{"kind": None, "key": "1"}, {"kind": "k", "key": "2"}], **given)
+    write("kind string, key string", [{"kind": None, "key": "1"}, {"kind": "k", "key": "2"}], **options)
 
     [row] = kept(folder)
     assert {name: value for name, value in row.items() if value is not None} == {
@@ -107,7 +107,7 @@ def test_a_row_that_says_next_to_nothing_is_kept_as_well(file_url: str, tmp_path
     }
 
 
-def test_a_cell_that_cannot_be_read_refuses_its_row_alone_and_what_can_be_shown_of_it_is_kept(
+def test_a_cell_that_cannot_be_read_refuses_its_row_alone_and_its_readable_part_is_kept(
     file_url: str, tmp_path: Path
 ) -> None:
     """Text that is no UTF-8, as key, tag, header and inside a payload, and an instant of the year 11476."""
@@ -152,27 +152,27 @@ def test_a_cell_that_cannot_be_read_refuses_its_row_alone_and_what_can_be_shown_
 
 
 def odd(column: pa.Array, row: int, cell: bytes) -> pa.Array:
-    """A column of text, one cell of which is bytes of any kind: as Spark hands them over, unlooked at."""
+    """A column of text, one cell of which holds arbitrary bytes, which Spark passes on unchecked."""
     cells = column.cast(pa.binary()).to_pylist()
     cells[row] = cell
     return pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
 
 
 def test_the_text_of_a_row_that_cannot_be_read_is_kept_whole_and_shown_cut(file_url: str, tmp_path: Path) -> None:
-    said = "bad_source: the row cannot be read, its text is " + "x" * 5_000
-    given = {"url": file_url, "queue": "mail", "refusals": "count", "refusedDir": str(tmp_path / "refused")}
+    rejected = "bad_source: the row cannot be read, its text is " + "x" * 5_000
+    options = {"url": file_url, "queue": "mail", "refusals": "count", "refusedDir": str(tmp_path / "refused")}
 
-    written = write(f"{KEYED}, refusal string", [rows(range(1, 2))[0] | {"refusal": said}], **given)
+    written = write(f"{KEYED}, refusal string", [rows(range(1, 2))[0] | {"refusal": rejected}], **options)
 
     assert len(written.examples["bad_source"]) == 300
-    assert [row["sentence"] for row in kept(tmp_path / "refused")] == [said.removeprefix("bad_source: ")]
+    assert [row["sentence"] for row in kept(tmp_path / "refused")] == [rejected.removeprefix("bad_source: ")]
 
 
 def test_refused_rows_of_attempts_that_failed_are_kept_once(file_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "refused"
     batch = Batch(KEYED, url=file_url, queue="mail", refusals="count", refusedDir=str(folder))
     batch.failed_task(rows(range(100)), part=10)
-    leftover = RejectWriter(str(folder), "run")  # of an executor that was killed
+    leftover = RejectWriter(str(folder), "run")  # of a killed executor
     leftover.add(dict.fromkeys(SCHEMA.names) | {"sentence": "", "key": "1"})
     leftover.close()
     batch.task(rows(range(100)), part=30)
@@ -185,8 +185,8 @@ def test_refused_rows_of_attempts_that_failed_are_kept_once(file_url: str, tmp_p
     assert [*(folder / "_tasks").iterdir()] == []
 
 
-def test_a_run_that_ends_twice_keeps_what_its_last_end_refused(tmp_path: Path) -> None:
-    """As a batch of a stream does whose end Spark did not note before it was killed."""
+def test_a_run_that_ends_twice_keeps_the_refused_rows_of_its_last_end(tmp_path: Path) -> None:
+    """Like a batch of a stream that Spark repeats after a kill."""
     folder = str(tmp_path / "refused")
 
     def end(*keys: str) -> str | None:
@@ -206,8 +206,8 @@ def test_a_run_that_ends_twice_keeps_what_its_last_end_refused(tmp_path: Path) -
 
 def test_a_write_that_is_given_up_leaves_no_refused_rows(file_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "refused"
-    given = {"url": file_url, "queue": "mail", "refusedDir": str(folder), "run": "run"}
-    writer: Any = HeadraceSource(CaseInsensitiveDict(given)).writer(schema_of(KEYED), False)
+    options = {"url": file_url, "queue": "mail", "refusedDir": str(folder), "run": "run"}
+    writer: Any = HeadraceSource(CaseInsensitiveDict(options)).writer(schema_of(KEYED), False)
     message = writer.write(batches(schema_of(KEYED), rows(range(10)), 10))
 
     before = [*(folder / "_tasks").iterdir()]
@@ -218,8 +218,8 @@ def test_a_write_that_is_given_up_leaves_no_refused_rows(file_url: str, tmp_path
     assert kept(folder) == []
 
 
-def test_a_task_that_refuses_everything_holds_few_rows_and_bytes(file_url: str, tmp_path: Path) -> None:
-    """What it held at once is a group of rows of its file."""
+def test_a_task_that_refuses_all_rows_buffers_few_of_them(file_url: str, tmp_path: Path) -> None:
+    """Its buffer is one row group of the file."""
     batch = Batch(KEYED, url=file_url, queue="mail", refusals="count", refusedDir=str(tmp_path / "refused"))
     batch.task(rows(range(2_500), odd=1))
     batch.task([{"kind": "k", "payload": "x" * 2**20, "key": str(key)} for key in range(20)], part=20)
@@ -232,13 +232,13 @@ def test_a_task_that_refuses_everything_holds_few_rows_and_bytes(file_url: str, 
     assert groups == [[8, 8, 4], [1_000, 1_000, 500]]
 
 
-def test_files_that_the_driver_does_not_see_are_a_sentence(tmp_path: Path) -> None:
+def test_files_that_the_driver_cannot_see_are_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"are not there; let option refusedDir be a folder that the driver and all"):
         settle_refused(str(tmp_path), "run", ["run@1.parquet"])
 
 
 @pytest.mark.parametrize("folder", ["s3://bucket/refused", "refused"])
-def test_the_folder_is_named_by_its_whole_path(folder: str) -> None:
+def test_the_folder_must_be_an_absolute_path(folder: str) -> None:
     with pytest.raises(BadConfig, match=r"option refusedDir is '.*'; give a folder by its whole path"):
         WriteOptions.parse({"url": "redis://host", "refusedDir": folder})
 

@@ -62,8 +62,8 @@ def test_replay_goes_in_steps_spreads_evenly_and_spares_ids_in_use(url: str) -> 
         2,
         "",
         "headrace: Replay 2,500 dead letters of all queues of tenant default "
-        "(kind send)? Nobody can answer here; add --yes"
-        " to do it\n",
+        "(kind send)? There is no terminal to answer in; add --yes"
+        " to confirm\n",
     )
     assert (untouched.dead, untouched.waiting) == (2_501, 10)
     assert done.document == {

@@ -4,6 +4,7 @@ jobs."""
 import inspect
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from headrace.cli.exit_codes import code_of
 from headrace.cli.main import main
-from headrace.cli.program import COMMANDS, Command
+from headrace.cli.program import COMMANDS, Command, build_program
 from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.stores.contract.store import Store
 from tests.cli.support import COMMAND, RUN_S, environment, run, start, with_store
@@ -66,6 +67,33 @@ def test_every_command_has_help_for_itself_and_each_option_and_can_speak_json(
     assert [name for name, info in explained(function).items() if not info.help] == []
     assert not any(str(place) in told for place in (tmp_path, Path.home(), Path(__file__).parents[2]))
     assert group is None or words[1] in [line.split()[0] for line in group.splitlines() if line.startswith("  ")]
+
+
+@pytest.mark.parametrize("words", functions(), ids=" ".join)
+def test_every_command_has_an_example_that_it_would_accept(words: tuple[str, ...]) -> None:
+    paragraphs = [" ".join(each.split()) for each in (inspect.getdoc(functions()[words]) or "").split("\n\n")]
+    example = shlex.split(paragraphs[-1].removeprefix("Example: ").partition(" > ")[0])
+
+    assert paragraphs[-1].startswith(f"Example: headrace {' '.join(words)}")
+
+    program: Any = typer.main.get_command(build_program(example[1:]))
+    context = program.make_context("headrace", example[1:])
+    while getattr(context.command, "commands", None):  # make_context raises for what the command would refuse
+        name, command, rest = context.command.resolve_command(context, context._protected_args + context.args)
+        context = command.make_context(name, rest, parent=context)
+
+
+def test_help_shows_whole_descriptions_in_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    groups = dict.fromkeys(words[:-1] for words in functions())
+
+    for words in groups:
+        assert main([*words, "--help"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("  ") and (line.endswith("...") or len(line) > 80)] == []
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ def test_an_empty_folder_gets_an_app_its_tests_and_a_project(tmp_path: Path) -> 
         "",
         "send a job:",
         "  headrace enqueue greet name=Ada",
-        "run what is due (without --until-idle: run until Ctrl-C):",
+        "run due jobs (without --until-idle: run until Ctrl-C):",
         "  headrace worker --until-idle",
-        "see what became of it:",
+        "see the result:",
         "  headrace jobs list",
         "run the tests:",
         "  pytest",
@@ -52,7 +52,7 @@ def test_files_that_are_there_are_left_alone_unless_forced(tmp_path: Path) -> No
     forced = run("init", "--force", cwd=tmp_path, terminal=True)
 
     assert refused.code == 2
-    assert refused.out.startswith("headrace: test_app.py is in ")
+    assert refused.out.startswith("headrace: test_app.py is already in ")
     assert left == ["test_app.py"]
     assert (forced.code, forced.lines[0]) == (0, "wrote app.py, test_app.py and pyproject.toml")
     assert "Kit" in (tmp_path / "test_app.py").read_text()
@@ -71,7 +71,7 @@ def test_a_project_that_is_there_is_never_written_to(tmp_path: Path) -> None:
     assert said["add_to"] == str(project)
     assert said["add"] == '[tool.headrace]\napp = "app:app"\n'
     assert said["next"][:2] == ["headrace enqueue greet name=Ada --app app:app", "headrace worker app:app --until-idle"]
-    assert f"add this to {project}, and you need not name the app:" in told.lines
+    assert f"add this to {project}, so that commands find the app:" in told.lines
     assert project.read_text() == '[project]\nname = "shop"\n'
 
 

@@ -128,8 +128,8 @@ def test_cancel_by_filter_counts_first_and_then_goes_in_steps(url: str) -> None:
     assert unanswered == Ran(
         2,
         "",
-        "headrace: Cancel 2,300 jobs of queue mail of tenant default (kind old)? Nobody can answer here; add --yes to"
-        " do it\n",
+        "headrace: Cancel 2,300 jobs of queue mail of tenant default (kind old)? There is no terminal to answer in; add"
+        " --yes to confirm\n",
     )
     assert (untouched.waiting, untouched.active) == (2_500, 1)
     assert done.document == {

@@ -206,7 +206,7 @@ def test_purge_drops_the_waiting_jobs_and_nothing_else(url: str) -> None:
 
     assert tried.document == {"queue": "mail", "waiting": 1_502, "purged": 0, "dry_run": True}
     assert (unasked.code, unasked.out) == (2, "")
-    assert "Nobody can answer here; add --yes to do it" in unasked.err
+    assert "There is no terminal to answer in; add --yes to confirm" in unasked.err
     assert (ran.code, ran.out, ran.err) == (0, "dropped 1,502 waiting jobs of queue 'mail'\n", "")
     after, _ = with_store(url, of_mail)
     assert (before.waiting, after.waiting) == (1_502, 0)

@@ -272,8 +272,11 @@ def test_with_no_wait_a_worker_ends_where_its_store_is_away(project: Path) -> No
     [
         ([], "a worker needs an app; name it as in: headrace worker app:app"),
         (["ap:app"], "there is no module 'ap'"),
-        (["app", "-q", "mail=much"], "--queues wants NAME or NAME=WEIGHT with a whole number; found 'mail=much'"),
-        (["app", "--register", "k=ech"], "--register wants KIND=echo, KIND=fail or KIND=sleep; found 'k=ech'; did you"),
+        (["app", "-q", "mail=much"], "--queues must be NAME or NAME=WEIGHT with a whole number; found 'mail=much'"),
+        (
+            ["app", "--register", "k=ech"],
+            "--register must be KIND=echo, KIND=fail or KIND=sleep; found 'k=ech'; did you",
+        ),
         (["app", "--lease", "10s", "--heartbeat", "8s"], "a heartbeat every 8,000 ms leaves no second try"),
         (["app", "--capacity", "0"], "capacity of a worker must be a whole number from 1 to 10,000; found 0"),
         (["app", "--url", "memory://"], "no other process sees a store in memory"),

@@ -40,7 +40,7 @@ def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_p
     assert [step for step in STEPS if not re.search(rf"✓ {step} .* \d+\.\d s", ran.stdout)] == []
     for told in ("crawler-1 (process", "CardDeclined: the bank declined the card of order <number>", "Try next:"):
         assert told in ran.stdout
-    life = ran.stdout.partition("The life of site/")[2]
+    life = ran.stdout.partition("The events of site/")[2]
     assert re.search(r"enqueued.*claimed +crawler-1.*stalled.*claimed +crawler-2.*done", life, re.DOTALL)
     data = folder / "headrace-data"
     assert (data / "report.html").as_uri() in ran.stdout
@@ -49,7 +49,7 @@ def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_p
     assert f"{places:,} events in " in ran.stdout
     assert places == events.num_rows
     lives = ds.dataset(data / "jobs").count_rows()
-    assert f"✓ jobs     {lives:,} lives of jobs" in ran.stdout
+    assert f"✓ jobs     {lives:,} jobs" in ran.stdout
     assert "The audit found nothing: store and journal agree on all" in ran.stdout
     assert "300 rows through jobs and back: 296 done, 4 dead" in ran.stdout
     assert re.search(r"32 +32 Nowhere +dead +LookupError: there is no street such as '32 Nowhere'", ran.stdout)
@@ -136,6 +136,6 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(
 async def test_a_worker_that_ends_before_its_first_job_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    told = r"ended with code \d+ before it began a job; the last it said was: headrace: "
+    told = r"ended with code \d+ before it began a job; its last line was: headrace: "
     with pytest.raises(HeadraceError, match=told):
         await kill_a_worker(f"sqlite:///{tmp_path}/file/jobs.db")

@@ -1,4 +1,4 @@
-"""`headrace migrate`: brings the tables or functions of a store to this version, or says what is left to do."""
+"""`headrace migrate`: brings the tables or functions of a store to this version, or lists the pending steps."""
 
 import asyncio
 from typing import Annotated
@@ -11,14 +11,16 @@ from headrace.cli.output import Output
 from headrace.cli.store_access import resolve_url
 from headrace.model.integrity import Schema
 
-Check = Annotated[bool, typer.Option("--check", help="Only say what would be done; exit 1 when there is something.")]
+Check = Annotated[bool, typer.Option("--check", help="Only list the pending steps; exit with 1 if there are any.")]
 
 
 def command(url: Url = None, check: Check = False, json: Json = False) -> int:
-    """Bring the store's tables or functions to this version; a store that is not there is made.
+    """Bring the store's tables or functions to this version.
 
-    Opening a store does the same by itself: this is for doing it at a time of your choice, or by another user. A store
-    of a newer Headrace is refused.
+    A missing store is created. Opening a store does the same by itself: use this command to do it at a time of your
+    choice, or as another user. A store of a newer Headrace is refused.
+
+    Example: headrace migrate --check
     """
     from headrace.model.redact import redact_url
     from headrace.stores.open import migrate, schema_of
@@ -27,18 +29,18 @@ def command(url: Url = None, check: Check = False, json: Json = False) -> int:
     if check:
         schema = asyncio.run(schema_of(found))
         output.document({"found": schema.found, "known": schema.known, "pending": schema.pending} | _library(schema))
-        output.say(f"{redact_url(found)}: {_words(schema)}")
+        output.say(f"{redact_url(found)}: {_schema_text(schema)}")
         for step in schema.pending:
             output.say(f"  {step}")
         return NO if schema.pending else OK
     migrated = asyncio.run(migrate(found))
     output.document({"before": migrated.before, "after": migrated.after, "steps": migrated.before.pending})
     done = len(migrated.before.pending)
-    output.say(f"{redact_url(found)}: {_words(migrated.after)}" + (f"; {_steps(done)} taken" if done else ""))
+    output.say(f"{redact_url(found)}: {_schema_text(migrated.after)}" + (f"; {_steps(done)} taken" if done else ""))
     return OK
 
 
-def _words(schema: Schema) -> str:
+def _schema_text(schema: Schema) -> str:
     if schema.found is None:
         return f"there is no store yet; {_steps(len(schema.pending))} to take"
     if schema.pending:

@@ -1,4 +1,4 @@
-"""What a command prints: tables and sentences for people, one JSON document for programs."""
+"""Prints the output of a command: tables and sentences for people, one JSON document for programs."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 
 Advance = Callable[[int], None]
 PIPE_WIDTH = 10_000
-"""Without a terminal nothing is folded or cut: a program reads along."""
+"""Without a terminal nothing is folded or cut: a program may read it."""
 
 
 class Output:
-    """Prints for whoever asked. `--json` prints one document to stdout and nothing else there; hints, questions and
-    progress go to stderr, progress only where somebody watches."""
+    """Prints the output of one command. `--json` prints one document to stdout and nothing else there; hints, questions
+    and progress go to stderr, progress only to a terminal."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
 
     def document(self, value: object) -> None:
-        """Print a JSON document, if that is what was asked for; structs, dicts and lists as they are."""
+        """Print a JSON document of structs, dicts and lists; nothing without `--json`."""
         if self.json:
             sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
     def say(self, text: str) -> None:
-        """Print a sentence for people."""
+        """Print a sentence; nothing with `--json`."""
         if not self.json:
             self._console().print(printable(redact(text)), markup=False, highlight=False, soft_wrap=True)
 
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, spare: Sequence[str] = ()
     ) -> None:
-        """Print a table for people, or the sentence `empty`. Columns whose names end in `#` are numbers (the sign is
-        not shown) and stand to the right; None is shown as a dash. In a terminal each row is one line: texts are cut,
-        and then columns of `spare` left out, the first of them first."""
+        """Print a table, or the sentence `empty`; nothing with `--json`. Columns with a name that ends in `#` hold
+        numbers (the sign is not shown), aligned right; None is shown as a dash. In a terminal each row is one line:
+        texts are cut, then columns of `spare` left out in their order."""
         if self.json:
             return
         if not rows:
@@ -55,7 +55,7 @@ class Output:
         cells = [["–" if cell is None else _cell(cell) for cell in row] for row in rows]
         console = self._console()
         layout = fit(columns, cells, console.width, spare) if sys.stdout.isatty() else None
-        if layout is None:  # nothing is cut: a program reads along, or the terminal breaks the lines
+        if layout is None:  # no cut: a program reads it, or the terminal breaks the lines
             layout = TableLayout(list(range(len(columns))), {}, GAPS[0], [])
             console = Console(width=max(PIPE_WIDTH, *(sum(map(len, row)) + len(row) * GAPS[0] for row in cells)))
         gap = layout.gap - 1  # the box puts one between two columns
@@ -73,19 +73,19 @@ class Output:
             table.add_row(*(Text(row[index]) for index in layout.shown))
         console.print(table)
         if layout.left_out:
-            self.hint(f"left out, since the terminal is too narrow: {', '.join(layout.left_out)}; --json has all")
+            self.hint(f"left out, because the terminal is too narrow: {', '.join(layout.left_out)}; --json has all")
 
     def hint(self, text: str) -> None:
-        """Tell a person something beside the answer."""
+        """Print a sentence on stderr; nothing with `--json`."""
         if not self.json:
             print(printable(redact(text)), file=sys.stderr)
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before something that cannot be undone; ends the command unless the answer is yes."""
+        """Ask before an irreversible action; ends the command unless the answer is yes."""
         if yes:
             return
         if self.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise BadConfig(f"{question} Nobody can answer here; add --yes to do it")
+            raise BadConfig(f"{question} There is no terminal to answer in; add --yes to confirm")
         import typer
 
         if not typer.confirm(question, err=True):
@@ -94,9 +94,9 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Advance]:
-        """Show how far long work has come; the block calls what it is given with the number of items done."""
+        """Show the progress of long work; the block calls the function it gets with the number of items done."""
         if self.json or not sys.stderr.isatty():
-            yield _nowhere
+            yield _ignore
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -119,19 +119,19 @@ def _cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A text that a terminal shows and does not obey: what cannot be printed is written as an escape."""
+    """A text without control characters for a terminal: unprintable characters become escapes."""
     return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
-def _nowhere(count: int) -> None:
-    """Nobody watches."""
+def _ignore(count: int) -> None:
+    """No progress is shown."""
 
 
 def one_line(text: str) -> str:
-    """A text that a terminal shows in one line, whatever it holds."""
+    """A text as one printable line."""
     return printable(text).replace("\n", "\\n")
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things as people say it: 1 job, 2,500 jobs."""
+    """A number with its noun: 1 job, 2,500 jobs."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,4 +1,4 @@
-"""Handlers for trying things out: `headrace worker --register KIND=echo|fail|sleep` works without an app."""
+"""Sample handlers: `headrace worker --register KIND=echo|fail|sleep` works without an app."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ async def echo(payload: Any = None) -> Any:
 
 
 async def fail(payload: Any = None) -> Any:
-    """Fails, so that the job is tried again until its attempts are used up."""
+    """Fails, so that the job is retried until it is dead."""
     raise RuntimeError(f"this job fails on purpose; its payload was {payload!r:.100}")
 
 
@@ -31,30 +31,30 @@ async def sleep(payload: Any = None) -> Any:
     return payload
 
 
-TRIALS: dict[str, Callable[..., Any]] = {"echo": echo, "fail": fail, "sleep": sleep}
+SAMPLES: dict[str, Callable[..., Any]] = {"echo": echo, "fail": fail, "sleep": sleep}
 
 
-def app_of_command(orders: "WorkerSpec") -> "App":
-    """The app of `headrace worker` in another process; the words are its name, empty where there is none, and what is
-    registered."""
+def app_of_command(spec: "WorkerSpec") -> "App":
+    """The app of `headrace worker` in another process; the words are its name, empty if there is none, and the
+    registered kinds."""
     from headrace.app.app import App
     from headrace.app.discovery import load_app
 
-    name, *wishes = orders.source.arguments
+    name, *kinds = spec.source.arguments
     app = load_app(name) if name else App()
-    register(app, wishes)
+    register(app, kinds)
     return app
 
 
-def register(app: "App", wishes: Sequence[str]) -> None:
-    """Let the app have a job for each `KIND=echo|fail|sleep`; raises `BadConfig` for what it cannot have."""
-    for wish in wishes:
-        kind, sign, name = wish.rpartition("=")
-        if not kind or not sign or name not in TRIALS:
-            near = nearest(name, TRIALS)
+def register(app: "App", kinds: Sequence[str]) -> None:
+    """Add a job to the app for each `KIND=echo|fail|sleep`; raises `BadConfig` for other texts."""
+    for text in kinds:
+        kind, sign, name = text.rpartition("=")
+        if not kind or not sign or name not in SAMPLES:
+            near = nearest(name, SAMPLES)
             hint = f"; did you mean {kind or 'KIND'}={near}?" if near else ""
-            raise BadConfig(f"--register wants KIND=echo, KIND=fail or KIND=sleep; found {bounded_repr(wish)}{hint}")
+            raise BadConfig(f"--register must be KIND=echo, KIND=fail or KIND=sleep; found {bounded_repr(text)}{hint}")
         try:
-            app.job(kind=kind, style="whole")(TRIALS[name])
+            app.job(kind=kind, style="whole")(SAMPLES[name])
         except Refused as refused:
-            raise BadConfig(f"--register {bounded_repr(wish)} is not possible: {refused}") from refused
+            raise BadConfig(f"--register {bounded_repr(text)} is not possible: {refused}") from refused

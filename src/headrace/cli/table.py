@@ -6,34 +6,34 @@ from itertools import pairwise, takewhile
 from msgspec import Struct
 
 FOLDED = ("found", "the journal says", "the store says", "what to do", "what")
-"""Columns that may go over several lines: sentences."""
+"""Columns of sentences, which may be folded to several lines."""
 IDS = ("id", "name")
-"""Columns of ids: a part that tells them apart is enough, since commands take the beginning of an id."""
+"""Columns of ids, which may be cut to a unique beginning, since commands take the beginning of an id."""
 CUT = (*IDS, "item", "error", "why", "queues", "queue", "tenant", "feed", "worker", "kind", "tag")
-"""Columns that may be cut; the others are numbers and times, of which a part would be wrong."""
+"""Columns that may be cut; a part of a number or a time would be wrong."""
 FOLDED_WIDTH = 16
 CUT_WIDTH = 8
 ID_WIDTH = 20
-"""Of a UUID, its time and a part of its chance."""
+"""Of a UUID: its time and some random digits."""
 GAPS = (3, 2)
 EMPTY = ("–", "", "0", "0 ms")
 
 
 class TableLayout(Struct, frozen=True):
-    """Which columns are shown, how wide those are that are cut, and what stands between them."""
+    """The shown columns, the widths of the cut ones, and the gap between columns."""
 
     shown: list[int]
     widths: dict[int, int]
     gap: int
     left_out: list[str]
-    """Columns that hold something and are not shown."""
+    """Columns with content that are not shown."""
 
 
 def fit(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, spare: Sequence[str]) -> TableLayout | None:
     """The layout of a table in a terminal of that width, None where it cannot be narrow enough.
 
-    `spare` are the columns that may be left out, the least needed first. Widths are those of `rich`, which knows that
-    some signs take two places.
+    `spare` are the columns that may be left out, the least needed first. Widths are those of `rich`, which knows wide
+    characters.
     """
     from rich.cells import cell_len
 
@@ -66,7 +66,7 @@ def _sum(needed: Sequence[int], shown: Sequence[int], gap: int) -> int:
 def _cut(
     names: Sequence[str], needed: Sequence[int], texts: Sequence[Sequence[str]], shown: Sequence[int], width: int
 ) -> dict[int, int] | None:
-    """The widths of the columns that are cut, the widest first; None where that is not enough."""
+    """The widths of the cut columns, the widest cut first; None if that is not enough."""
     floors = {index: _floor(names[index], needed[index], texts[index]) for index in shown if names[index] in CUT}
     widths = {index: needed[index] for index in floors}
     over = sum(needed[index] for index in shown) - width
@@ -80,7 +80,7 @@ def _cut(
 
 
 def _floor(name: str, natural: int, texts: Sequence[str]) -> int:
-    """How narrow a column may become: what is cut must still tell the ids apart, and names the header."""
+    """The least width of a column: cut ids must stay different, and the header readable."""
     if name not in IDS:
         return min(natural, max(CUT_WIDTH, len(name)))
     shared = (_shared(*pair) for pair in pairwise(sorted(set(texts))))
@@ -88,5 +88,5 @@ def _floor(name: str, natural: int, texts: Sequence[str]) -> int:
 
 
 def _shared(one: str, other: str) -> int:
-    """With how many signs both begin."""
+    """The number of characters that both begin with."""
     return sum(1 for _ in takewhile(lambda signs: signs[0] == signs[1], zip(one, other, strict=False)))

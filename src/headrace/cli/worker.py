@@ -1,4 +1,4 @@
-"""`headrace worker`: runs the jobs of an app until it is told to stop, and tells what it does."""
+"""`headrace worker`: runs the jobs of an app until it is stopped, and logs what it does."""
 
 import asyncio
 import logging
@@ -46,92 +46,85 @@ def command(
             "--queues",
             "--queue",
             "-q",
-            help="Claim from this queue; again for more, the first comes first. NAME=WEIGHT gives shares instead."
-            " Without it: the queues of the app's jobs.",
+            help="Claim from this queue; repeat for more, in order of priority. NAME=WEIGHT gives shares instead."
+            " By default the queues of the app.",
         ),
     ] = None,
     tenant: Annotated[
         str | None,
         typer.Option(
             "--tenant",
-            help="Whose the queues are: those that are named, else the app's, by their names; as the app says when not"
-            " given.",
+            help="Tenant of the queues; by default as the app says.",
         ),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="How the worker is called; host and process when not given.")
-    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the worker; host and process by default.")] = None,
     capacity: Annotated[
-        int, typer.Option("--capacity", "--concurrency", "-c", help="Jobs at once, each counted by its weight.")
+        int, typer.Option("--capacity", "--concurrency", "-c", help="Jobs to run at once, each counted by its weight.")
     ] = DEFAULT.capacity,
-    threads: Annotated[int, typer.Option("--threads", help="Plain functions at once.")] = DEFAULT.threads,
+    threads: Annotated[int, typer.Option("--threads", help="Plain functions to run at once.")] = DEFAULT.threads,
     processes: Annotated[
         int,
-        typer.Option(
-            "--processes", min=1, max=PROCESSES_MAX, help="Run so many workers, each in a process of its own."
-        ),
+        typer.Option("--processes", min=1, max=PROCESSES_MAX, help="Workers to run, each in a process of its own."),
     ] = 1,
     pool_size: Annotated[
         int | None,
-        typer.Option("--pool-size", help="Handlers with process=True at once; one per core when not given."),
+        typer.Option("--pool-size", help="Handlers with process=True to run at once; one per core by default."),
     ] = DEFAULT.pool_size,
     lease: Annotated[
-        str, typer.Option("--lease", help="After this long without a sign of life, other workers may take over.")
+        str, typer.Option("--lease", help="Time without a heartbeat after which other workers may take over.")
     ] = str(DEFAULT.lease),
     heartbeat: Annotated[
         str | None,
-        typer.Option("--heartbeat", help="How often leases are extended; a third of the lease when not given."),
+        typer.Option("--heartbeat", help="Time between two extensions of leases; a third of the lease by default."),
     ] = None,
     grace: Annotated[
-        str, typer.Option("--grace", help="How long running jobs may go on when the worker is asked to stop.")
+        str, typer.Option("--grace", help="Time for running jobs to end when the worker is stopped.")
     ] = str(DEFAULT.grace),
-    poll: Annotated[str, typer.Option("--poll", help="How often an idle worker asks although nobody woke it.")] = str(
-        DEFAULT.poll
-    ),
-    repair: Annotated[str, typer.Option("--repair", help="How often queues are swept of what is over.")] = str(
-        DEFAULT.repair
-    ),
+    poll: Annotated[str, typer.Option("--poll", help="Time between two polls of an idle worker.")] = str(DEFAULT.poll),
+    repair: Annotated[
+        str, typer.Option("--repair", help="Time between two repairs: expired leases, records after their retention.")
+    ] = str(DEFAULT.repair),
     jobs_per_pool_process: Annotated[
         int | None,
-        typer.Option("--jobs-per-pool-process", help="Replace a process of the pool after so many jobs."),
+        typer.Option("--jobs-per-pool-process", help="Replace a process of the pool after this many jobs."),
     ] = DEFAULT.jobs_per_pool_process,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as nothing is due.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Exit as soon as no job is due.")] = False,
     no_wait: Annotated[
         bool,
-        typer.Option("--no-wait", help="End with 3 where the store is away at the start, instead of waiting for it."),
+        typer.Option("--no-wait", help="Exit with 3 if the store is away at the start, instead of waiting for it."),
     ] = False,
     register: Annotated[
         list[str] | None,
         typer.Option(
             "--register",
             metavar="KIND=echo|fail|sleep",
-            help="Run jobs of a kind by a handler for trying things out; no app is needed then.",
+            help="Run jobs of a kind by a sample handler, without an app.",
         ),
     ] = None,
     log: Annotated[
         Literal["text", "json"] | None,
-        typer.Option(
-            "--log", help="How the log on stderr is written; text in a terminal, else json.", show_default=False
-        ),
+        typer.Option("--log", help="Format of the log on stderr; text in a terminal, else json.", show_default=False),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The same as --log json.")] = False,
-    log_level: Annotated[Level, typer.Option("--log-level", help="From where on things are told.")] = "info",
-    log_payloads: Annotated[bool, typer.Option("--log-payloads", help="Show payloads in the log.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No lines about single jobs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Short for --log json.")] = False,
+    log_level: Annotated[Level, typer.Option("--log-level", help="Lowest level to log.")] = "info",
+    log_payloads: Annotated[bool, typer.Option("--log-payloads", help="Log payloads.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log no lines about single jobs.")] = False,
     metrics_port: Annotated[
         int | None,
         typer.Option(
-            "--metrics-port", min=0, max=65_535, help="Serve /metrics and /health there; 0 takes any free port."
+            "--metrics-port", min=0, max=65_535, help="Serve /metrics and /health on this port; 0 takes a free one."
         ),
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option("--metrics-host", help="The address for it; 0.0.0.0 is all of this machine.")
+        str, typer.Option("--metrics-host", help="Address for --metrics-port; 0.0.0.0 is every address of the machine.")
     ] = "127.0.0.1",
 ) -> None:
     """Run the jobs of an app.
 
-    Ctrl-C or SIGTERM: nothing more is claimed and running jobs may end; once more ends at once. A store that is away
-    is waited for. The log goes to stderr, and a line of totals to stdout when the worker has ended.
+    After Ctrl-C or SIGTERM the worker claims no more jobs and lets running ones end; a second signal ends it at once. A
+    worker waits for a store that is away. The log goes to stderr, a line of totals to stdout at the end.
+
+    Example: headrace worker app:app --capacity 50
     """
     config: WorkerFields = {
         "capacity": capacity,
@@ -151,25 +144,27 @@ def command(
     config["tenant"] = worker_tenant(context, queues, tenant)
     from headrace.worker.logging import default_format
 
-    shape = "json" if json else log or default_format(sys.stderr)
-    telling = Telling(shape, log_level, log_payloads, not quiet, metrics_host, metrics_port)
+    log_format = "json" if json else log or default_format(sys.stderr)
+    reporting = Reporting(log_format, log_level, log_payloads, not quiet, metrics_host, metrics_port)
     app_name, registered = target or app, register or []
     found = _app(context, app_name, url, registered)
     if processes == 1:
-        running = work(found, app_name, config, telling, until_idle=until_idle, wait=not no_wait)
+        running = work(found, app_name, config, reporting, until_idle=until_idle, wait=not no_wait)
     else:
         words = [app_name or "", *registered]
-        running = supervise(found, app_name, words, processes, config, telling, until_idle=until_idle, wait=not no_wait)
+        running = supervise(
+            found, app_name, words, processes, config, reporting, until_idle=until_idle, wait=not no_wait
+        )
     asyncio.run(running)
 
 
 def queue_selection(texts: list[str]) -> "QueueSelection":
-    """Names in their order; with a weight behind one of them, shares for all."""
+    """Queues in order of priority; shares if one of them has a weight."""
     shares: dict[QueueRef, int] = {}
     for text in texts:
         name, sign, weight = text.partition("=")
         if sign and not (weight.isascii() and weight.isdigit()):
-            raise BadConfig(f"--queues wants NAME or NAME=WEIGHT with a whole number; found {bounded_repr(text)}")
+            raise BadConfig(f"--queues must be NAME or NAME=WEIGHT with a whole number; found {bounded_repr(text)}")
         shares[name] = int(weight) if sign else 1
     return shares if any("=" in text for text in texts) else list(shares)
 
@@ -184,7 +179,7 @@ def _app(context: typer.Context, name: str | None, url: str | None, registered: 
     else:
         raise BadConfig(
             "a worker needs an app; name it as in: headrace worker app:app, or in the [tool.headrace] table of"
-            ' pyproject.toml as app = "app:app"; headrace init writes a first one'
+            ' pyproject.toml as app = "app:app"; headrace init writes one'
         )
     if registered:
         from headrace.cli.sample_handlers import register
@@ -198,44 +193,44 @@ def _app(context: typer.Context, name: str | None, url: str | None, registered: 
 NO_APP = "none, only what --register names"
 
 
-class Telling(Struct, frozen=True):
-    """How a worker tells of itself."""
+class Reporting(Struct, frozen=True):
+    """The log and the metrics of a worker."""
 
     format: Literal["text", "json"]
     level: str
     payloads: bool
     jobs: bool
-    """Whether single jobs are told of."""
+    """Whether to log single jobs."""
     metrics_host: str
     metrics_port: int | None
 
 
 async def work(
-    app: "App", name: str | None, config: "WorkerFields", telling: Telling, *, until_idle: bool, wait: bool
+    app: "App", name: str | None, config: "WorkerFields", reporting: Reporting, *, until_idle: bool, wait: bool
 ) -> None:
-    """Run a worker until it is told to stop or, with `until_idle`, nothing is due."""
+    """Run a worker until it is stopped or, with `until_idle`, no job is due."""
     from headrace.app.program import greeting, rare_collection
 
     with ExitStack() as stack:
-        listeners: list[Listener] = [*stack.enter_context(_logs(telling)).listeners]
+        listeners: list[Listener] = [*stack.enter_context(_logs(reporting)).listeners]
         metrics = None
-        if telling.metrics_port is not None:
+        if reporting.metrics_port is not None:
             from headrace.worker.metrics import Metrics
 
             metrics = Metrics()
             listeners.append(metrics)
         async with app.build_worker(listeners=listeners, wait=wait, **config) as worker:
             serving = None
-            if metrics is not None and telling.metrics_port is not None:
-                server = metrics.serve(telling.metrics_host, telling.metrics_port, worker.health)
+            if metrics is not None and reporting.metrics_port is not None:
+                server = metrics.serve(reporting.metrics_host, reporting.metrics_port, worker.health)
                 stack.callback(server.close)
-                serving = f"http://{telling.metrics_host}:{server.port}/metrics"
-            if telling.format == "text":
-                told = greeting(app, name or NO_APP, worker.settings, until_idle=until_idle, serving=serving)
-                print(told, file=sys.stderr, flush=True)
+                serving = f"http://{reporting.metrics_host}:{server.port}/metrics"
+            if reporting.format == "text":
+                text = greeting(app, name or NO_APP, worker.settings, until_idle=until_idle, serving=serving)
+                print(text, file=sys.stderr, flush=True)
             with rare_collection():
                 await worker.run(until_idle=until_idle, signals=True)
-    print(closing(worker.settings.name, worker.health().totals, telling.format), flush=True)
+    print(closing_line(worker.settings.name, worker.health().totals, reporting.format), flush=True)
 
 
 async def supervise(
@@ -244,17 +239,17 @@ async def supervise(
     words: list[str],
     processes: int,
     config: "WorkerFields",
-    telling: Telling,
+    reporting: Reporting,
     *,
     until_idle: bool,
     wait: bool,
 ) -> None:
-    """The same in several processes, which make the app of `words`; this one watches over them."""
+    """Run workers in several processes, which load the app of `words`; this process supervises them."""
     from headrace.app.program import build_supervisor, greeting
     from headrace.worker.supervisor.messages import AppSource
 
     with ExitStack() as stack:
-        stack.enter_context(_logs(telling))
+        stack.enter_context(_logs(reporting))
         supervisor = build_supervisor(
             app,
             processes,
@@ -262,35 +257,35 @@ async def supervise(
             config,
             until_idle=until_idle,
             wait=wait,
-            jobs=telling.jobs,
-            payloads=telling.payloads,
-            counts=telling.metrics_port is not None,
+            jobs=reporting.jobs,
+            payloads=reporting.payloads,
+            counts=reporting.metrics_port is not None,
         )
         serving = None
-        if telling.metrics_port is not None:
+        if reporting.metrics_port is not None:
             from headrace.worker.metrics import SummedMetrics
 
-            server = SummedMetrics(supervisor.poll).serve(telling.metrics_host, telling.metrics_port)
+            server = SummedMetrics(supervisor.poll).serve(reporting.metrics_host, reporting.metrics_port)
             stack.callback(server.close)
-            serving = f"http://{telling.metrics_host}:{server.port}/metrics"
-        if telling.format == "text":
-            told = greeting(
+            serving = f"http://{reporting.metrics_host}:{server.port}/metrics"
+        if reporting.format == "text":
+            text = greeting(
                 app, name or NO_APP, supervisor.settings, processes=processes, until_idle=until_idle, serving=serving
             )
-            print(told, file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=True)
         await supervisor.run(signals=True)
-    print(closing(supervisor.settings.name, supervisor.health().totals, telling.format), flush=True)
+    print(closing_line(supervisor.settings.name, supervisor.health().totals, reporting.format), flush=True)
 
 
-def _logs(telling: Telling) -> "Logs":
+def _logs(reporting: Reporting) -> "Logs":
     from headrace.worker.logging import setup_logs
 
-    level = getattr(logging, telling.level.upper())
-    return setup_logs(telling.format, sys.stderr, payloads=telling.payloads, jobs=telling.jobs, level=level)
+    level = getattr(logging, reporting.level.upper())
+    return setup_logs(reporting.format, sys.stderr, payloads=reporting.payloads, jobs=reporting.jobs, level=level)
 
 
-def closing(worker: str, totals: "Totals", log: str) -> str:
-    """What became of the jobs of a worker that has ended."""
+def closing_line(worker: str, totals: "Totals", log: str) -> str:
+    """The totals of a worker that has ended."""
     if log == "json":
         counts = msgspec.structs.asdict(totals)
         return msgspec.json.encode({"event": "totals", "worker": worker, **counts}).decode()
@@ -298,8 +293,8 @@ def closing(worker: str, totals: "Totals", log: str) -> str:
 
 
 def totals_text(totals: "Totals") -> str:
-    """The totals as a sentence; what did not happen is not told."""
+    """The totals as a sentence, without zeros."""
     found = msgspec.structs.asdict(totals)
     claimed = found.pop("claimed")
-    told = ", ".join(f"{count:,} {name}" for name, count in found.items() if count)
-    return f"{claimed:,} claimed: {told}" if told else f"{claimed:,} claimed"
+    counts = ", ".join(f"{count:,} {name}" for name, count in found.items() if count)
+    return f"{claimed:,} claimed: {counts}" if counts else f"{claimed:,} claimed"

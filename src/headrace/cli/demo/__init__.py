@@ -1,1 +1,1 @@
-"""The demo: jobs of several kinds and tenants run through SQLite, then Spark tells from the journal what happened."""
+"""The demo: runs jobs of several kinds and tenants on SQLite, then reports on them from the journal with Spark."""

@@ -1,4 +1,4 @@
-"""The demo's app: jobs that are quick, slow, flaky, refused, crawling, one of a kind, and for later."""
+"""The demo's app: quick, slow, flaky, failing, coalesced and scheduled jobs."""
 
 import asyncio
 import random
@@ -16,31 +16,31 @@ MEDIA = {tenant: Queue("media", tenant, 2) for tenant in TENANTS}
 WEB = Queue("web", "acme")
 KINDS = {
     "welcome-mail": "quick",
-    "sync-crm": "flaky, tried three times with growing pauses",
-    "charge-card": "sometimes refused for good, a dead letter",
+    "sync-crm": "flaky, retried with growing pauses",
+    "charge-card": "sometimes declined, a dead letter",
     "daily-report": "scheduled, some for tomorrow",
-    "flash-sale": "worthless when late: it expires",
+    "flash-sale": "expires if it is late",
     "resize-image": "slow",
-    "warm-cache": "one per page, whoever asks how often",
-    "crawl-site": "its worker is killed in the middle",
+    "warm-cache": "one per page, however often it is sent",
+    "crawl-site": "its worker is killed meanwhile",
 }
 
 app = App()
 
 
 class CardDeclined(Exception):
-    """What the bank says."""
+    """Raised when the bank declines a card."""
 
 
-def luck() -> random.Random:
-    """Chance that differs from delivery to delivery, and is the same whenever that delivery is made."""
-    here = current()
-    return random.Random(f"{here.job.id}/{here.fence}")
+def delivery_rng() -> random.Random:
+    """Random numbers of one delivery: another delivery has others, a repeated one the same."""
+    context = current()
+    return random.Random(f"{context.job.id}/{context.fence}")
 
 
 async def busy(least_ms: int, most_ms: int) -> None:
-    """Stands for the work."""
-    await asyncio.sleep(luck().randint(least_ms, most_ms) / 1_000)
+    """Stand for the work."""
+    await asyncio.sleep(delivery_rng().randint(least_ms, most_ms) / 1_000)
 
 
 @app.job(kind="welcome-mail")
@@ -52,22 +52,22 @@ async def welcome_mail(user: int) -> str:
 
 @app.job(kind="sync-crm", max_attempts=3, backoff="200ms")
 async def sync_crm(customer: int) -> None:
-    """Fails now and then, and is tried again."""
+    """Fails now and then, and is retried."""
     await busy(20, 120)
-    chance = luck()
+    rng = delivery_rng()
     if customer % 50 == 7:
         raise ValueError(f"customer {customer} has no e-mail address")
-    if chance.random() < 0.3:
-        host, ms = f"10.0.3.{chance.randint(2, 9)}:8443", chance.randint(1_000, 1_999)
-        raise TimeoutError(f"the CRM at {host} did not answer within {ms} ms, request {chance.getrandbits(64):016x}")
+    if rng.random() < 0.3:
+        host, ms = f"10.0.3.{rng.randint(2, 9)}:8443", rng.randint(1_000, 1_999)
+        raise TimeoutError(f"the CRM at {host} did not answer within {ms} ms, request {rng.getrandbits(64):016x}")
 
 
 @app.job(kind="charge-card", max_attempts=3, backoff="200ms")
 async def charge_card(order: int) -> str:
-    """Refused for good now and then: trying again would not help."""
+    """Fails for good now and then: a retry would not help."""
     await busy(40, 160)
-    # Some cards are never good, however the story goes: it has declined ones to show at any number of jobs.
-    if order % 20 == 17 or luck().random() < 0.15:
+    # Some cards are always declined, so that the demo has dead letters at any number of jobs.
+    if order % 20 == 17 or delivery_rng().random() < 0.15:
         raise Fail(f"the bank declined the card of order {order}") from CardDeclined()
     return "paid"
 
@@ -81,7 +81,7 @@ async def daily_report(number: int) -> str:
 
 @app.job(kind="flash-sale", priority=2)
 async def flash_sale(number: int) -> str:
-    """Must start before it expires, and is nobody's first concern."""
+    """Must start before it expires, at a low priority."""
     await busy(5, 20)
     return f"sale {number}"
 
@@ -95,25 +95,25 @@ async def resize_image(number: int) -> dict[str, int]:
 
 @app.job(kind="warm-cache")
 async def warm_cache(page: int) -> str:
-    """Asked for all the time, done once for all who asked while it waited."""
+    """Sent all the time under the same id: a waiting one is updated instead."""
     await busy(150, 400)
     return f"page {page} is warm"
 
 
 @app.job(kind="crawl-site")
 async def crawl_site(site: int) -> int:
-    """Long enough to lose a worker in it."""
+    """Runs long enough to lose its worker."""
     await busy(400, 900)
     return site * 17
 
 
 @app.job(kind="geocode", max_attempts=5, backoff="100ms")
 async def geocode(address: str) -> dict[str, float]:
-    """Where an address is, by a service that is sometimes busy and does not know every street."""
+    """The location of an address, from a service that is sometimes busy and does not know every street."""
     await busy(2, 15)
     if "Nowhere" in address:
         raise Fail(f"there is no street such as {address!r}") from LookupError()
-    if luck().random() < 0.05:
+    if delivery_rng().random() < 0.05:
         raise TimeoutError("the map service did not answer within 800 ms")
     place = random.Random(address)
     return {"lat": round(place.uniform(47, 55), 4), "lon": round(place.uniform(6, 15), 4)}
@@ -121,6 +121,6 @@ async def geocode(address: str) -> dict[str, float]:
 
 @app.fail_handler(queue=MAIL["acme"])
 async def on_death(id: str, payload: Any, error: DeathInfo) -> str:
-    """Told of each mail job of acme that died: the telling is a job, made in the step in which the other one died."""
+    """Handles each dead mail job of acme, as a job that is created in the step in which the other one dies."""
     await busy(5, 20)
     return f"{id} with {payload} died of {error.cls}"

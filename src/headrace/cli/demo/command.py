@@ -1,4 +1,5 @@
-"""`headrace demo`: runs jobs for some seconds, then lets the pipeline tell what happened; 1 if it does not add up."""
+"""`headrace demo`: runs jobs for some seconds, then reports on them with the pipeline; exits with 1 if it does not add
+up."""
 
 import asyncio
 import os
@@ -15,7 +16,7 @@ from rich.status import Status
 
 from headrace.cli.demo.app import KINDS, TENANTS
 from headrace.cli.demo.pipeline import DemoReport, read
-from headrace.cli.demo.render import close, look_text, played_text, show, step_text
+from headrace.cli.demo.render import close, played_text, show, step_text, view_text
 from headrace.cli.demo.scenario import Played, play, quiet
 from headrace.cli.exit_codes import NO, OK
 from headrace.cli.options import Json
@@ -27,21 +28,23 @@ from headrace.pipeline.packages import check_packages
 
 JOBS_DEFAULT = 1_500
 JOBS_MIN, JOBS_MAX = 100, 10_000
-"""Fewer would not show each kind; more is not done in the seconds that the demo has."""
+"""Fewer jobs would not show each kind; more would not end within the demo's seconds."""
 WIDTH = 120
 """Without a terminal."""
 
 
 def command(
-    jobs: Annotated[int, typer.Option("--jobs", help="How many jobs.")] = JOBS_DEFAULT,
+    jobs: Annotated[int, typer.Option("--jobs", help="Jobs to send.")] = JOBS_DEFAULT,
     dir: Annotated[  # noqa: A002 - the option's name
-        Path | None, typer.Option("--dir", help="Folder for the files; else a temporary one.")
+        Path | None, typer.Option("--dir", help="Folder for the files; a temporary one by default.")
     ] = None,
     json: Json = False,
 ) -> int:
-    """Run jobs of several kinds and tenants on SQLite, kill a worker, then let Spark tell what happened.
+    """Run sample jobs on SQLite, kill a worker, and report with Spark.
 
-    Takes about a minute. It ends with 1 if the audit finds that the store and its journal disagree.
+    Takes about a minute. Exits with 1 if the audit finds that the store and its journal disagree.
+
+    Example: headrace demo --jobs 500
     """
     if not JOBS_MIN <= jobs <= JOBS_MAX:
         raise BadConfig(f"--jobs must be from {JOBS_MIN:,} to {JOBS_MAX:,}; found {jobs:,}")
@@ -50,7 +53,7 @@ def command(
     begun_ms, folder = monotonic_ms(), _folder(dir)
     width = None if sys.stdout.isatty() else WIDTH
     console = Console(quiet=json, highlight=False, soft_wrap=True, width=width)
-    # Under these names the commands find the store and the tables when they are typed in this folder.
+    # In this folder, commands find the store and the tables under these names.
     url = f"sqlite:///{quote(str(folder / 'headrace.db'))}?profile=fast"
     console.print(f"[bold]1. Jobs[/]   {len(KINDS)} kinds, tenants {' and '.join(TENANTS)}, into a SQLite file:")
     for kind, what in KINDS.items():
@@ -60,29 +63,29 @@ def command(
     console.print("\n[bold]2. Spark[/]  from the journal of every job")
     from headrace.pipeline.data_dir import DataDir
 
-    told = read(
+    demo = read(
         url,
         DataDir(folder / "headrace-data"),
         played.killed.jobs[0],
         going=lambda name: _going(console, name),
-        done=lambda name, told: console.print(step_text(name, told)),
+        done=lambda name, demo: console.print(step_text(name, demo)),
     )
     seconds = (monotonic_ms() - begun_ms) / 1_000
-    assert told.audit is not None
+    assert demo.audit is not None
     if json:
-        print(document(folder, url, played, told, seconds).decode())
+        print(document(folder, url, played, demo, seconds).decode())
     else:
-        show(console, played, told)
+        show(console, played, demo)
         console.print()
-        close(console, folder, told, told.audit, seconds)
-    return OK if told.audit.ok else NO
+        close(console, folder, demo, demo.audit, seconds)
+    return OK if demo.audit.ok else NO
 
 
-def document(folder: Path, url: str, played: Played, told: DemoReport, seconds: float) -> bytes:
-    """Everything as one JSON document."""
-    found = {"ok": told.audit is not None and told.audit.ok, "seconds": seconds, "url": url, "folder": str(folder)}
+def document(folder: Path, url: str, played: Played, demo: DemoReport, seconds: float) -> bytes:
+    """The whole demo as one JSON document."""
+    facts = {"ok": demo.audit is not None and demo.audit.ok, "seconds": seconds, "url": url, "folder": str(folder)}
     return msgspec.json.encode(
-        {**msgspec.structs.asdict(told), **found, "steps": told.seconds, "played": played},
+        {**msgspec.structs.asdict(demo), **facts, "steps": demo.seconds, "played": played},
         enc_hook=str,
     )
 
@@ -97,8 +100,8 @@ async def _play(url: str, jobs: int, console: Console) -> Played:
     with console.status("starting workers") as status:
         async with quiet():
             try:
-                return await play(url, jobs, lambda look: status.update(look_text(look)))
-            except ExceptionGroup as several:  # tasks raise in groups; a person wants the sentence
+                return await play(url, jobs, lambda view: status.update(view_text(view)))
+            except ExceptionGroup as several:  # tasks raise in groups; only the first error is shown
                 raise several.exceptions[0] from several
 
 

@@ -1,4 +1,4 @@
-"""What the demo lets Spark do: history, tables, audit and the report, each timed, and what they say at a glance."""
+"""Runs the demo's pipeline: history, tables, audit and report, each timed, with an excerpt of each."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 WINDOW_MS = 1_000
-"""The demo lasts seconds, and so do the windows of its statistics."""
+"""Windows of a second, since the demo lasts seconds."""
 ERRORS_SHOWN = 8
-"""All that the story has: four causes, for two tenants."""
+"""All errors of the demo: four causes for two tenants."""
 STEPS = ("spark", "history", "jobs", "stats", "errors", "usage", "audit", "report", "map")
 ORDERS = 300
 ANSWERS_SHOWN = 4
-"""Of those that have a result, and of those that have none."""
+"""Rows to show, with a result and without one."""
 
 
 class DemoReport(Struct):
-    """What was made, how long it took, and what is worth seeing of it."""
+    """The results of the steps, their times, and an excerpt of each."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     events: int = 0
@@ -41,7 +41,7 @@ class DemoReport(Struct):
     life: list[Row] = field(default_factory=list)
     answers: list[Row] = field(default_factory=list)
     outcomes: dict[str, int] = field(default_factory=dict)
-    """Of the rows that went through jobs."""
+    """Of the rows that jobs processed."""
     audit: "AuditReport | None" = None
     report: Path | None = None
 
@@ -52,33 +52,33 @@ Going = Callable[[str], AbstractContextManager[Any]]
 def read(
     url: str, data_dir: "DataDir", id: str, *, going: Going, done: Callable[[str, DemoReport], None]
 ) -> DemoReport:
-    """Run the pipeline once over the store at `url`; `id` is the job whose life is told.
+    """Run the pipeline once over the store at `url`; `id` is the job whose events are shown.
 
-    `going` shows that a step goes on, within a block, and `done` hears that it has ended.
+    `going` shows a running step, within a block; `done` is called at its end.
     """
-    told = DemoReport()
+    demo = DemoReport()
 
     @contextmanager
     def timed(name: str) -> Iterator[None]:
         begun_ms = monotonic_ms()
         with going(name):
             yield
-        told.seconds[name] = (monotonic_ms() - begun_ms) / 1_000
-        done(name, told)
+        demo.seconds[name] = (monotonic_ms() - begun_ms) / 1_000
+        done(name, demo)
 
     with ExitStack() as stack:
         with timed("spark"):
-            # Imported now: Spark's packages take a second that the first lines need not wait for.
+            # Imported here: Spark's packages take a second.
             from headrace.pipeline.spark_session import SHORT_RUN, open_session
 
             spark = stack.enter_context(open_session("headrace demo", "local[*]", SHORT_RUN))
-        _read(spark, url, data_dir, id, told, timed)
+        _read(spark, url, data_dir, id, demo, timed)
         with timed("map"):
-            _map(spark, url, data_dir, told)
-    return told
+            _map(spark, url, data_dir, demo)
+    return demo
 
 
-def _read(spark: Any, url: str, data_dir: "DataDir", id: str, told: DemoReport, timed: Going) -> None:
+def _read(spark: Any, url: str, data_dir: "DataDir", id: str, demo: DemoReport, timed: Going) -> None:
     from headrace.pipeline.audit.run import audit
     from headrace.pipeline.event_source import events
     from headrace.pipeline.history.run import follow_history
@@ -90,37 +90,37 @@ def _read(spark: Any, url: str, data_dir: "DataDir", id: str, told: DemoReport, 
     with timed("history"):
         follow_history(spark, url, data_dir.history, once=True).awaitTermination()
         every = events(spark, url, data_dir, origin="history")
-        told.events, told.files = every.frame.count(), len(list(data_dir.history.glob("day=*/queue=*/*.parquet")))
+        demo.events, demo.files = every.frame.count(), len(list(data_dir.history.glob("day=*/queue=*/*.parquet")))
     with timed("jobs"):
         counts = write_jobs(spark, every, data_dir)
-        told.jobs, told.attempts = counts.jobs, counts.attempts
+        demo.jobs, demo.attempts = counts.jobs, counts.attempts
         anywhere = ("'' AS tenant", "'' AS queue", "kind")
         jobs = read_table(spark, data_dir, "jobs").selectExpr(*anywhere, "outcome")
         attempts = read_table(spark, data_dir, "attempts").selectExpr(*anywhere, "wait_ms", "run_ms")
-        told.kinds, _ = top(by_kind(jobs, attempts), 20)
+        demo.kinds, _ = top(by_kind(jobs, attempts), 20)
         story = every.frame.where(f"id = '{id}'").orderBy("epoch", "seq")
-        told.life, _ = top(story.select("happened_at", "event", "worker", "fence", "run_ms", "stalls"), 20)
+        demo.life, _ = top(story.select("happened_at", "event", "worker", "fence", "run_ms", "stalls"), 20)
     with timed("stats"):
-        told.windows = write_stats(spark, every.frame, data_dir.table("stats"), window_ms=WINDOW_MS).windows
+        demo.windows = write_stats(spark, every.frame, data_dir.table("stats"), window_ms=WINDOW_MS).windows
         sums = [f"sum({name}) AS {name}" for name in ("opened", "closed", "done", "retried", "stalled", "dead")]
         windows = read_stats(spark, data_dir.table("stats"))
         windows.createOrReplaceTempView("windows")
         by_window = f"SELECT window_start, {', '.join(sums)} FROM windows GROUP BY 1 ORDER BY 1"  # noqa: S608 - ours
-        told.timeline, _ = top(spark.sql(by_window), 1_000)
+        demo.timeline, _ = top(spark.sql(by_window), 1_000)
     with timed("errors"):
-        told.fingerprints = write_errors(spark, every, data_dir)
-        told.errors, _ = top(most_failures(read_table(spark, data_dir, "errors")), ERRORS_SHOWN)
+        demo.fingerprints = write_errors(spark, every, data_dir)
+        demo.errors, _ = top(most_failures(read_table(spark, data_dir, "errors")), ERRORS_SHOWN)
     with timed("usage"):
         write_usage(spark, every, data_dir)
-        told.usage, _ = top(latest_days(read_table(spark, data_dir, "usage")), 10)
+        demo.usage, _ = top(latest_days(read_table(spark, data_dir, "usage")), 10)
     with timed("audit"):
-        told.audit = audit(spark, url)
+        demo.audit = audit(spark, url)
     with timed("report"):
-        told.report = write_report(spark, data_dir, title="Headrace demo")
+        demo.report = write_report(spark, data_dir, title="Headrace demo")
 
 
-def _map(spark: Any, url: str, data_dir: "DataDir", told: DemoReport) -> None:
-    """Let rows go through jobs, on a fleet of this Spark."""
+def _map(spark: Any, url: str, data_dir: "DataDir", demo: DemoReport) -> None:
+    """Process rows by jobs, on a fleet of this Spark session."""
     from headrace.pipeline.flows.map.run import map_rows
     from headrace.pipeline.tables.summary import top
 
@@ -138,9 +138,9 @@ def _map(spark: Any, url: str, data_dir: "DataDir", told: DemoReport) -> None:
         schema="lat double, lon double",
         folder=data_dir.folder / "map" / "geocode",
     )
-    told.outcomes = found.outcomes
+    demo.outcomes = found.outcomes
     both = orders.join(found.frame, on="order", how="inner")
     columns = ("order", "address", "outcome", "result.lat", "result.lon", "error_class", "error_message")
     for sort in ("outcome = 'done'", "outcome <> 'done'"):
         rows, _ = top(both.where(sort).orderBy("order").select(*columns), ANSWERS_SHOWN)
-        told.answers += rows
+        demo.answers += rows

@@ -1,4 +1,4 @@
-"""The demo's story: workers run the app's jobs for some seconds, and one of them is killed with jobs in its hands."""
+"""Plays the demo's scenario: workers run the app's jobs for some seconds, and one is killed while it runs jobs."""
 
 import asyncio
 import logging
@@ -18,18 +18,18 @@ from headrace.model.results import Counts
 from headrace.stores.catalog import all_queues
 
 LOOK_MS = 200
-"""Between two looks at the counts."""
+"""Between two views of the counts."""
 LEASE = "2s"
-"""Short, so that the jobs of the killed worker are soon taken over."""
-PATIENCE_S = 60
-"""For what takes a second or two where nothing else runs: a worker that starts, and the last jobs."""
+"""Short, so that other workers soon take over the jobs of the killed one."""
+TIMEOUT_S = 60
+"""For the start of a worker and for the last jobs, which take a second or two on an idle machine."""
 CRAWLER = "crawler-1"
-HELD = 4
-"""Jobs that the worker has at once, and so when it is killed."""
+HELD_JOBS = 4
+"""Jobs that the worker holds when it is killed."""
 
 
-class StoryView(Struct, frozen=True):
-    """How things stand while the story goes on."""
+class DemoView(Struct, frozen=True):
+    """The state of the running scenario."""
 
     seconds: float
     sent: int
@@ -38,28 +38,28 @@ class StoryView(Struct, frozen=True):
 
 
 class Killed(Struct, frozen=True):
-    """A worker that was killed, and what it held."""
+    """A killed worker, and the jobs it held."""
 
     worker: str
     process: int
     jobs: tuple[str, ...]
 
 
-class _StoryLine(Struct, frozen=True):
+class _LogLine(Struct, frozen=True):
     event: str = ""
     id: str | None = None
 
 
 class Played(Struct, frozen=True):
-    """What was played."""
+    """The played scenario."""
 
     seconds: float
     sent: int
     killed: Killed
 
 
-async def play(url: str, jobs: int, tell: Callable[[StoryView], None]) -> Played:
-    """Send jobs to the store at `url` and run them, until nothing is due; `tell` hears how things stand."""
+async def play(url: str, jobs: int, on_view: Callable[[DemoView], None]) -> Played:
+    """Send jobs to the store at `url` and run them, until nothing is due; `on_view` gets its state."""
     app.use_url(url)
     begun_ms, sender = monotonic_ms(), DemoSender(jobs)
     killed: list[Killed] = []
@@ -67,13 +67,13 @@ async def play(url: str, jobs: int, tell: Callable[[StoryView], None]) -> Played
     async def look() -> Counts:
         counts = await _counts()
         last = killed[0] if killed else None
-        tell(StoryView((monotonic_ms() - begun_ms) / 1_000, sender.sent, counts, last))
+        on_view(DemoView((monotonic_ms() - begun_ms) / 1_000, sender.sent, counts, last))
         return counts
 
     async def crawl() -> None:
         killed.append(await kill_a_worker(url))
-        # Another one takes over: at once what nobody had begun, the rest when its leases have run out.
-        async with app.worker(name="crawler-2", queues=[WEB], lease=LEASE, poll="500ms", capacity=HELD):
+        # Another worker takes over: unclaimed jobs at once, the rest when their leases have expired.
+        async with app.worker(name="crawler-2", queues=[WEB], lease=LEASE, poll="500ms", capacity=HELD_JOBS):
             await over.wait()
 
     over = asyncio.Event()
@@ -90,7 +90,7 @@ async def play(url: str, jobs: int, tell: Callable[[StoryView], None]) -> Played
             await asyncio.sleep(LOOK_MS / 1_000)
             counts = await look()
             if sending.done() and killed:
-                last_ms = last_ms or monotonic_ms() + PATIENCE_S * 1_000
+                last_ms = last_ms or monotonic_ms() + TIMEOUT_S * 1_000
                 if _is_over(counts, len(sender.tomorrow)):
                     break
         over.set()
@@ -98,42 +98,42 @@ async def play(url: str, jobs: int, tell: Callable[[StoryView], None]) -> Played
 
 
 async def kill_a_worker(url: str) -> Killed:
-    """Start a worker as a program of its own, let it begin some jobs, and kill it so that it can do nothing more."""
+    """Start a worker as a process of its own, let it start some jobs, and kill it."""
     words = ("worker", "headrace.cli.demo.app:app", "--url", url, "--tenant", WEB.tenant, "--queues", WEB.name)
-    settings = ("--name", CRAWLER, "--capacity", str(HELD), "--lease", LEASE, "--log", "json", "--no-wait")
+    settings = ("--name", CRAWLER, "--capacity", str(HELD_JOBS), "--lease", LEASE, "--log", "json", "--no-wait")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "headrace.cli.main", *words, *settings, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )
     held: list[str] = []
-    last, became = "nothing", f"began no job in {PATIENCE_S} s"
+    last, outcome = "nothing", f"began no job in {TIMEOUT_S} s"
     assert process.stderr is not None
     try:
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 async for line in process.stderr:
                     if (id := _claimed(line)) is not None:
                         held.append(id)
                     last = line.decode(errors="replace").strip() or last
-                    if len(held) == HELD // 2:  # it claims half of what it can hold at a time
+                    if len(held) == HELD_JOBS // 2:  # it claims half of what it can hold at a time
                         break
                 else:
-                    became = f"ended with code {await process.wait()} before it began a job"
+                    outcome = f"ended with code {await process.wait()} before it began a job"
     finally:
         with suppress(ProcessLookupError):  # it has ended by itself
             process.kill()
         await process.wait()
     if not held:
-        raise HeadraceError(f"the worker that the demo wanted to kill {became}; the last it said was: {last}")
+        raise HeadraceError(f"the worker that the demo wanted to kill {outcome}; its last line was: {last}")
     return Killed(CRAWLER, process.pid, tuple(held))
 
 
 def _claimed(line: bytes) -> str | None:
-    """The job that a line of a worker's log says it has begun. What is no line of the log says nothing."""
+    """The job that a line of a worker's log says has been claimed; None for other lines."""
     try:
-        told = msgspec.json.decode(line, type=_StoryLine)
+        event = msgspec.json.decode(line, type=_LogLine)
     except msgspec.DecodeError:
         return None
-    return told.id if told.event == "claimed" else None
+    return event.id if event.event == "claimed" else None
 
 
 async def _counts() -> Counts:
@@ -150,7 +150,7 @@ def _is_over(counts: Counts, tomorrow: int) -> bool:
 
 @asynccontextmanager
 async def quiet() -> AsyncIterator[None]:
-    """The failures of the story are on purpose: the workers' log stays silent in this block."""
+    """The failures are on purpose: silence the workers' log within this block."""
     log = logging.getLogger("headrace")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)

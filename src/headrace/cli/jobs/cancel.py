@@ -43,9 +43,10 @@ def cancel(
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Cancel waiting jobs by id or by filter, with --running active ones too.
+    """Cancel waiting jobs by id or by filter.
 
-    A filter asks for confirmation first. Exits with 1 if a named job could not be cancelled.
+    With --running, active jobs are asked to stop, too. A filter asks for confirmation first. Exits with 1 if a named
+    job could not be cancelled.
 
     Example: headrace jobs cancel --kind resize --older-than 2d
     """

@@ -39,7 +39,7 @@ def show(
     scan_max: ScanMax = TIMELINE_SCAN_MAX,
     json: Json = False,
 ) -> int:
-    """Show a job: its state, why it waits, its payload, its end, its events.
+    """Show a job: its state, payload, result and events.
 
     A unique beginning of an id is enough. A job that only the journal remembers is shown by its events if the whole id
     is given. Exits with 1 if nothing is known of the job, with 5 if --scan-max ended the search in the journal.

@@ -23,7 +23,7 @@ def app(url: str) -> App:
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
 def any_app(request: pytest.FixtureRequest, tmp_path: Path) -> App:
-    """An app on each store, as a tenant that nobody else is."""
+    """An app on each store, with its own tenant."""
     name: str = request.param
     url = "memory://" if name == "memory" else SHARED_URLS[name](tmp_path)
     return App(url, tenant=f"t{secrets.token_hex(6)}")

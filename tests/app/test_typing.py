@@ -1,4 +1,4 @@
-"""Types: what a function takes and returns is what its jobs take and return. mypy reads this file with `make check`.
+"""Types: the jobs of a function have its parameters and its result. mypy reads this file with `make check`.
 
 Every line that says `type: ignore` is an error that mypy must find: one that it does not find is an error as well.
 """
@@ -71,6 +71,6 @@ async def test_what_is_typed_wrong_is_found_by_mypy_and_refused_at_run_time() ->
 
 
 def blocking_results(sender: BlockingSender[[int], float]) -> BlockingHandle[float]:
-    """Never called: mypy is the one who looks."""
+    """Never called: only mypy reads it."""
     sender.enqueue("x")  # type: ignore[arg-type]
     return sender.enqueue(3)

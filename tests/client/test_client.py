@@ -126,7 +126,7 @@ async def test_a_key_that_stands_for_other_work_is_refused() -> None:
 
 
 async def test_a_full_queue_and_a_wrong_number_of_shards_are_refused() -> None:
-    """A caller who ignores the answer must not lose a job."""
+    """A caller that ignores the answer must not lose a job."""
     store = MemoryStore()
     client = Client(store)
     await store.queues.configure(DEFAULT, {"waiting_max": 1})

@@ -1,4 +1,4 @@
-"""Options: what a caller says about a job becomes the job."""
+"""Options: the options of a caller become the fields of a job."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,5 +1,5 @@
-"""Every promise is tried on every store, with one shard and with three: on PostgreSQL, the slowest, with both only when
-everything is asked for."""
+"""Every promise is tried on every store, with one shard and with three: on PostgreSQL, the slowest, with both only
+under --everything."""
 
 import asyncio
 from collections.abc import Iterator

@@ -54,7 +54,7 @@ async def test_names_of_tenants_that_are_none_are_refused(play: Play) -> None:
 
 
 async def test_names_of_queues_that_are_none_are_refused(play: Play) -> None:
-    """T9: an empty queue, one with a space, one that poses as a fail queue."""
+    """T9: an empty name, a space, the ending of a fail queue."""
     names: list[Any] = ["", "mail box", "-mail", ".mail", "mail/x", "m" * 121, "mail\n", "mail.fail", "{mail}", None, 7]
 
     async def use(name: Any) -> object:
@@ -93,7 +93,7 @@ async def test_the_longest_names_and_ids_are_taken(play: Play) -> None:
 
 
 async def test_ids_that_are_none_are_refused_by_every_call_that_takes_ids(play: Play) -> None:
-    """T9: an empty id, one too long, one that cannot be printed."""
+    """T9: an id that is empty, too long, or not printable."""
     bad: list[Any] = ["", "i" * 257, "a\nb", "a\0b", "\ud800", None, 7, b"a"]
     takers: dict[str, Callable[[Any], Awaitable[object]]] = {
         "cancel": play.cancel,

@@ -20,7 +20,7 @@ async def claimed(play: Play, id: str = "a") -> Claim:
 
 
 async def test_a_lease_that_holds_is_set_to_end_later(play: Play) -> None:
-    """Q21, T18, T32, v1-e: the answer says so, and carries the lease to go on with."""
+    """Q21, T18, T32, v1-e: the answer has the extended lease."""
     claim = await claimed(play)
     play.advance(900)
 

@@ -287,7 +287,7 @@ async def test_changes_are_kept_by_age(feed: FeedPlay) -> None:
 
 @pytest.mark.parametrize("type", ["feed", "sorted", "plain"])
 async def test_a_sweep_drops_changes_over_their_age_down_to_none(feed: FeedPlay, type: FeedType) -> None:
-    """The numbers go on from where they were; a reader who had everything has missed nothing."""
+    """The numbers continue; a reader that had read everything has missed nothing."""
     await feed.create(type, changes_keep_ms=1_000)
     await feed.put("a")
     end = await feed.end()

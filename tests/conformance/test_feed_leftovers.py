@@ -20,7 +20,7 @@ def leftovers(feed: FeedPlay, store_name: str, tmp_path: Path) -> Callable[[], A
 
 
 async def live(feed: FeedPlay) -> list[FeedPlay]:
-    """Something of everything, so that every structure of a store has held something."""
+    """One of each kind of record, so that every structure of a store is used."""
     types: tuple[FeedType, ...] = ("feed", "sorted", "plain")
     feeds = [FeedPlay(feed.store, name=f"a-{type}") for type in types]
     for each, type in zip(feeds, types, strict=True):

@@ -32,8 +32,8 @@ async def log_of(store: Store, feed: FeedName) -> list[Changed]:
 
 
 async def test_concurrent_changes_of_several_processes_have_one_order(store: Store, shared_url: str) -> None:
-    """K4, K14-K20, KB9: one creator; a log without holes that holds every publication once, in the order of who made
-    it, and that folds to the items in their order."""
+    """K4, K14-K20, KB9: one creator; a log without gaps that has every publication once, in the order of its publisher,
+    and folds to the items in their order."""
     await store.feeds.create(NEWS, instance="test")
     await store.feeds.create(BOARD, "sorted", instance="test")
 
@@ -90,7 +90,7 @@ def takers() -> Iterator[list[Taker]]:
 async def test_every_item_is_handed_to_one_of_several_takers_although_one_is_killed(
     store: Store, shared_url: str, tmp_path: Path, takers: list[Taker]
 ) -> None:
-    """K18, KB1: nothing is handed out twice, and nothing is lost but what the killed one held in its hands."""
+    """K18, KB1: no item is handed out twice, and only items of the killed consumer are lost."""
     ids = [f"item-{number:04}" for number in range(ITEMS)]
     await store.feeds.create(INBOX, "plain", instance="test")
     for start in range(0, ITEMS, 1_000):

@@ -18,7 +18,7 @@ SWEEPS_MAX = 20
 
 
 async def live(play: Play) -> None:
-    """Something of everything, so that every structure of a store has held something."""
+    """One of each kind of record, so that every structure of a store is used."""
     await play.configure(fail_handler=True, max_attempts=3, max_stalls=2)
     outcomes: list[Outcome] = [Done(b"1"), Retried(BOOM, 5), Failed(BOOM), Released(5), Cancelled()]
     for number in range(20):

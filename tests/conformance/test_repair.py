@@ -109,7 +109,7 @@ async def test_the_order_of_repair_is_the_one_of_the_extended_ends(play: Play) -
 
 
 async def test_a_claim_repairs_a_hundred_leases_of_a_shard_and_no_more(play: Play) -> None:
-    """QB8, TB13: the bound is part of the contract, whichever worker held the leases."""
+    """QB8, TB13: the bound is part of the contract, for leases of any worker."""
     ids = play.ids(REPAIRS_PER_CALL_MAX + 5)
     await claimed(play, *ids)
     play.advance(1_000)

@@ -47,7 +47,7 @@ async def history(tag: str | None) -> list[EventRecord]:
 
 
 async def finished_jobs(play: Play, tag: str | None) -> None:
-    """Done and cancelled; asked before, and not; removed when nothing else is left."""
+    """Done and cancelled, with and without a request; removed as the last record."""
     for outcome in (Done(b"1"), Cancelled()):
         await play.settle(await play.start("end", tag=tag), outcome)
     await play.remove("end")
@@ -122,7 +122,7 @@ async def blocked_jobs(play: Play, tag: str | None) -> None:
 
 
 async def leavings(play: Play, tag: str | None) -> None:
-    """Purged while waiting, and through a turn that settles for somebody else."""
+    """Purged while waiting, and in a turn that settles another job."""
     await play.enqueue("purged", tag=tag)
     await play.enqueue("purged-later", tag=tag, delay_ms=1)
     await play.store.queues.purge(play.queue, now_ms=play.now_ms)

@@ -65,8 +65,7 @@ def steps(page: str) -> list[Step]:
 
 
 def play(page: Iterable[Step], folder: Path) -> list[Played]:
-    """Run the commands in a terminal, one after the other; an id that the page shows stands for the one that is here
-    in its place."""
+    """Run the commands in a terminal, one after the other; an id on the page stands for the id in this run."""
     programs = str(Path(sys.executable).parent)
     # A plain terminal: what would be drawn and wiped out again is not drawn.
     env = environment(more={"TERM": "dumb", "COLUMNS": str(COLUMNS), "LINES": "40", "PYTHONDONTWRITEBYTECODE": "1"})

@@ -1,4 +1,4 @@
-"""Every program in examples/ runs, and says what it is meant to show."""
+"""Every program in examples/ runs and prints its expected output."""
 
 import os
 import signal
@@ -158,7 +158,7 @@ def test_a_job_of_ones_own_transaction_comes_and_goes_with_it(tmp_path: Path) ->
 
 @contextmanager
 def program(*words: str, url: str, fds: tuple[int, ...] = ()) -> Iterator[None]:
-    """A program that runs beside the block, and ends well when it is told to."""
+    """A program that runs beside the block, and exits cleanly on a signal."""
     env = os.environ | {"HEADRACE_URL": url}
     process = subprocess.Popen([sys.executable, *words], env=env, stderr=subprocess.PIPE, text=True, pass_fds=fds)
     try:

@@ -95,7 +95,7 @@ def test_the_methods_of_all_feeds_work_without_an_event_loop(feeds: BlockingFeed
 
 
 def test_a_subscription_is_iterated_by_a_thread_and_resumed(feeds: BlockingFeeds, url: str) -> None:
-    """KB9: what is there, what changes, and the end; one fetch for many changes."""
+    """KB9: items, changes and the end; one fetch for many changes."""
     news = feeds.feed("news")
     news.publish_many(range(3), ids=list("abc"))
     with ThreadPoolExecutor(1) as threads, news.subscribe(heartbeat="20s") as subscription:
@@ -118,7 +118,7 @@ def test_a_subscription_is_iterated_by_a_thread_and_resumed(feeds: BlockingFeeds
 
 
 def test_the_directory_and_the_events_of_a_queue_are_followed_as_well(feeds: BlockingFeeds, url: str) -> None:
-    """K31, KB14; what this instance does is left out if it is asked to."""
+    """K31, KB14; own=False leaves out the changes of this instance."""
     with feeds.subscribe(own=False) as directory, feeds.queue("mail").subscribe() as events:
         assert (summaries(directory.batch()), summaries(events.batch())) == (["live"], ["live"])
 

@@ -194,7 +194,7 @@ async def test_a_subscription_goes_on_when_its_hub_ends(faulty: FaultyStore) -> 
 
 
 async def test_a_new_subscriber_gets_items_published_before_it_during_a_running_read(faulty: FaultyStore) -> None:
-    """Looks are shared, but never with one that began before."""
+    """Polls are shared, but never with an earlier one."""
     news = await Feeds(faulty).feed("news")
     hold = faulty.hold("items.list")
     early = asyncio.ensure_future(take(news.subscribe(), 2))

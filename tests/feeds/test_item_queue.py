@@ -23,7 +23,7 @@ async def test_items_come_out_as_they_were_put_in_and_high_ones_first(feeds: Fee
 
 
 async def test_a_get_that_finds_nothing_in_time_says_so(feeds: Feeds) -> None:
-    """K18, KB16: 0 looks once, and takes what is there."""
+    """K18, KB16: with 0, get checks once."""
     inbox = await feeds.plain("inbox")
 
     for timeout in (0, "20ms"):

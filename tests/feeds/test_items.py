@@ -1,4 +1,4 @@
-"""Feeds and sorted feeds: what is published, edited, moved and retracted, and what is there then."""
+"""Feeds and sorted feeds: publish, edit, move and retract, and the items afterwards."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class Offer(Struct):
 
 
 async def test_a_feed_keeps_items_in_the_order_of_publication(feeds: Feeds) -> None:
-    """K6, K10: under the id that was given, or a fresh one; counted."""
+    """K6, K10: under the given id, or a fresh one; counted."""
     news = await feeds.feed("news")
 
     fresh = await news.publish({"a": 1})
@@ -152,7 +152,7 @@ async def test_a_sorted_feed_that_is_full_says_so_and_how_far_it_got(feeds: Feed
 
 
 async def test_items_are_read_as_the_requested_type(feeds: Feeds, store: Store) -> None:
-    """Also by another codec; one that is not of the type refuses when it is looked at, and the next one comes."""
+    """Also with another codec; an item of another type is refused when it is read, and the next one follows."""
     news = await feeds.feed("news")
     subscription = news.subscribe(type=Offer)
     await take_until(subscription, "live")

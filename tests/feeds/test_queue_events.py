@@ -15,7 +15,7 @@ from tests.feeds.changes import EVERYWHERE, SOON_S, summaries, take, take_until
 
 @pytest.mark.parametrize("store", EVERYWHERE, indirect=True)
 async def test_queue_events_are_yielded_live(feeds: Feeds, store: Store) -> None:
-    """KB14: also for a queue that nobody has used before; with the job, the worker, and what the journal says."""
+    """KB14: also for an unused queue; with the job, the worker, and the columns of the journal."""
     client = Client(store)
     async with feeds.queue("mail").subscribe() as subscription:
         start = await take(subscription, 1)
@@ -89,7 +89,7 @@ async def test_a_cursor_before_the_kept_journal_yields_a_gap_and_the_rest(feeds:
 
 
 async def test_a_journal_that_lost_its_tail_is_a_gap_also_when_it_has_grown_again(feeds: Feeds, store: Store) -> None:
-    """The numbers go on, so only the epoch of the event that was seen last tells."""
+    """The numbers continue, so only the epoch of the last event shows the loss."""
     client, queue = Client(store), Queue("mail")
     await client.enqueue("send", id="a", queue=queue)
     cursor = (await take(feeds.queue(queue).subscribe(), 1))[0].cursor

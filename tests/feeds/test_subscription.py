@@ -47,7 +47,7 @@ async def test_a_subscription_yields_the_items_then_each_change(feeds: Feeds, ot
 
 
 async def test_a_subscription_is_resumed_behind_every_change(feeds: Feeds) -> None:
-    """KB9: by the cursor of the change, and tells what came then and nothing else."""
+    """KB9: from the cursor of the change, with the later changes only."""
     news = await feeds.feed("news")
     subscription = news.subscribe()
     live = await take_until(subscription, "live")

@@ -22,7 +22,7 @@ SIMULATION_STRIDE = 100
 
 
 def main() -> int:
-    """Run what was asked for, say how it goes, and end with 1 when a promise was broken."""
+    """Run the chosen proofs, report the progress, and exit with 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
     parser.add_argument("--simulation", action="store_true", help="only the simulation of client and worker")
     parser.add_argument("--histories", action="store_true", help="only the histories of the stores")
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def simulate_seeds(first: int, count: int, processes: int) -> int:
-    """Simulate, one seed with all its steps, many with their figures; says how many violations there were."""
+    """Simulate, one seed with all its steps, many with their figures; returns the number of violations."""
     start = time.monotonic()
     if count == 1:
         figures = replay(first, print)
@@ -76,7 +76,7 @@ def simulate_seeds(first: int, count: int, processes: int) -> int:
 
 
 def play_histories(start_seed: int, count: int, stores: list[str]) -> int:
-    """Play the seeds on every store; says how many violations there were."""
+    """Play the seeds on every store; returns the number of violations."""
     violations = 0
     for name in stores:
         start, seeds, operations, claims, compared = time.monotonic(), 0, 0, 0, 0

@@ -1,4 +1,4 @@
-"""Kills a worker whose jobs all die while it is told of their deaths: a queue and its fail queue in one hand."""
+"""Kills a worker whose jobs all die and that also runs their fail handler: a queue and its fail queue in one worker."""
 
 import asyncio
 import random
@@ -56,7 +56,7 @@ class DeathFigures(Struct):
 
 
 async def kill_among_deaths(url: str, jobs: int, kills: int, lease_ms: int, fault: str = "") -> DeathFigures:
-    """Let jobs die in a worker that is also told of their deaths, kill it again and again, and compare in the end."""
+    """Let jobs die in a worker that also runs their fail handler, kill it repeatedly, and compare at the end."""
     store = await open_store(url)
     figures, began, started_at = DeathFigures(jobs, kills), list[Delivery](), time.monotonic()
     for queue in (QUEUE, FAIL_QUEUE):
@@ -142,7 +142,7 @@ async def _compare(store: Store, figures: DeathFigures, began: list[Delivery]) -
 
 
 async def run_deaths(say: Callable[[str], None]) -> int:
-    """The run on every store, and on Redis with the fault that it must find; says how many did not end as they must."""
+    """The run on every store, and on Redis with a planted fault; returns the number of wrong runs."""
     violations = 0
     for name, jobs, kills, fault in RUNS:
         with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:

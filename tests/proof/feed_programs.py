@@ -128,7 +128,7 @@ def skip_one() -> None:
 
 
 def turn_two_round() -> None:
-    """A subscription tells two changes in the wrong order."""
+    """A subscription yields two changes in the wrong order."""
     _change_what_is_taken(lambda changes: [changes[1], changes[0], *changes[2:]])
 
 
@@ -144,7 +144,7 @@ def _change_what_is_taken(change: Any) -> None:
 
 
 def resume_early() -> None:
-    """A subscription starts one change before the cursor it was given."""
+    """A subscription starts one change before its cursor."""
     old = Subscription.__init__
 
     def init(self: Subscription, *args: Any, **given: Any) -> None:

@@ -1,4 +1,5 @@
-"""Readers of a feed in the process that runs the proof: a witness of the log, and one that was away for too long."""
+"""Readers of a feed in the process that runs the proof: a witness of the log, and a reader that was away for too
+long."""
 
 import asyncio
 from collections.abc import Callable

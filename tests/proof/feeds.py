@@ -1,4 +1,5 @@
-"""A subscriber that is killed and resumed while many publish, and one that was away for too long, on real stores."""
+"""A subscriber that is killed and resumed while many publish, and a subscriber that was away for too long, on real
+stores."""
 
 import asyncio
 import multiprocessing
@@ -85,7 +86,7 @@ class Crew:
         self.late: list[Late] = []
 
     async def prepare(self) -> None:
-        """Fill the logs, so that every further change drops one that somebody has seen who is away."""
+        """Fill the logs, so that every further change drops a change that the absent reader has seen."""
         for feed in FEEDS:
             away = await filled(self._store, feed, self._plan.kept)
             self.late.append(Late(self._store, feed, away))
@@ -194,7 +195,7 @@ def check_seen(log: dict[int, Changed], lines: list[list[str]], figures: FeedFig
 
 
 def check_publishers(log: dict[int, Changed], folder: Path, figures: FeedFigures) -> None:
-    """See that everything that a publisher was told is published is in the log once, in its order."""
+    """Check that every acknowledged publication is in the log once, in the publisher's order."""
     published: dict[str, list[str]] = defaultdict(list)
     for change in log.values():
         if change.event == "published":
@@ -238,7 +239,7 @@ def table(rows: dict[str, FeedFigures]) -> str:
 
 
 async def run_all_feeds(say: Callable[[str], None], plan: Plan = Plan()) -> int:  # noqa: B008 - it never changes
-    """The run on every store at its full length; says on how many it did not end as it must."""
+    """The run on every store at its full length; returns the number of wrong runs."""
     rows: dict[str, FeedFigures] = {}
     for store_name in STORE_NAMES:
         with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:

@@ -1,4 +1,4 @@
-"""Somebody who reads a history while it is written, compacted and killed."""
+"""A reader of a history that is written, compacted and killed meanwhile."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ PAUSE_S = 1.0
 
 
 class Looks:
-    """Counts again and again: no event may be there twice, and what the state says is there must be."""
+    """Counts repeatedly: no event may appear twice, and every event in the state must exist."""
 
     def __init__(self, folder: Path, form: str) -> None:
         self._folder = folder
@@ -39,7 +39,7 @@ class Looks:
             await asyncio.sleep(PAUSE_S)
 
     def look(self) -> None:
-        """Once; whoever reads while files are merged may find one gone, and asks again."""
+        """Count once; a read during a merge may miss a file and is repeated."""
         state = read_state(self._folder)
         if state is None or not state.events:
             return

@@ -54,7 +54,8 @@ def run_seeds(first: int, seeds: int) -> list[SeedReport]:
 def run_simulation(
     first: int, seeds: int, stride: int, processes: int, say: Callable[[str], None]
 ) -> SimulationFigures:
-    """Live through many seeds in several processes; a violation is said with how to replay it, and the run goes on."""
+    """Run many seeds in several processes; a violation is printed with the command to replay it, and the run
+    continues."""
     figures = SimulationFigures()
     firsts = range(first, first + seeds, stride)
     counts = [min(stride, first + seeds - each) for each in firsts]

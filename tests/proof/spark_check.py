@@ -41,7 +41,7 @@ async def shards_of(store: Store) -> list[Shard]:
 
 
 async def journal_of(store: Store) -> dict[Key, Event]:
-    """Every event, as the store itself tells it."""
+    """Every event, from the store's own journal."""
     found: dict[Key, Event] = {}
     for shard in await shards_of(store):
         after, upto = 0, (await store.journal.bounds(shard)).last_seq

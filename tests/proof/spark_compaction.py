@@ -1,4 +1,4 @@
-"""A program that compacts a history again and again, beside whoever writes it, until it is killed.
+"""A program that compacts a history repeatedly, beside its writer, until it is killed.
 
 python -m tests.proof.spark_compaction FOLDER
 """

@@ -53,7 +53,7 @@ class Life(Struct):
 
 
 class Teller:
-    """Says every step, and lets nobody on at the one that was chosen."""
+    """Prints every step, and blocks at the chosen one."""
 
     def __init__(self, life: Life) -> None:
         self._life = life
@@ -78,7 +78,7 @@ class Teller:
 
 
 def spark_for(life: Life) -> SparkSession:
-    """A session on the master that was asked for."""
+    """A session on the chosen master."""
     if life.master == LOCAL:
         return session("headrace proof", LOCAL, **SHORT_RUN)
     # Executors are started from SPARK_HOME and work in a folder of it, which must not be the installed package.

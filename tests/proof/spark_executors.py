@@ -18,7 +18,7 @@ LOOK_S = 0.01
 
 
 class Executors:
-    """Says `busy ID …` whenever others have a task, and `lost N` whenever more tasks have failed since the start."""
+    """Prints `busy ID …` when other executors get a task, and `lost N` when further tasks fail."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._store: Any = spark.sparkContext._jsc.sc().statusStore()

@@ -132,7 +132,7 @@ class Run:
 
 
 async def run_kills(url: str, plan: Plan, folder: Path) -> KillFigures:
-    """Do as planned, drain, and compare what Spark and DuckDB read with what the store tells."""
+    """Run the plan, drain, and compare the rows of Spark and DuckDB with the store's journal."""
     start, run, random = time.monotonic(), Run(url, plan, folder), Random(1)
     looks = Looks(run.history, plan.form)
     async with writing(url) as writer, looks.beside():
@@ -177,7 +177,7 @@ def long_plans() -> dict[str, tuple[str, Plan]]:
 
 
 async def run_all_kills(say: Callable[[str], None]) -> int:
-    """Every plan at its full length; says how many did not end as they must: a planted fault must be found."""
+    """Every plan at its full length; returns the number of wrong runs: a planted fault must be found."""
     violations = 0
     for name, (store_name, plan) in long_plans().items():
         with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:

@@ -14,7 +14,7 @@ EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 def say(*words: str) -> None:
-    """A line for whoever started this program."""
+    """Print a line for the parent process."""
     os.write(1, (" ".join(words) + "\n").encode())
 
 
@@ -34,7 +34,7 @@ class Tree:
             )
 
     def lines(self) -> Iterator[str]:
-        """What it says, line by line, until it ends."""
+        """Its output, line by line, until it ends."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             yield line.decode().rstrip("\n")
@@ -72,7 +72,7 @@ class Tree:
         return bool(found)
 
     def kill(self) -> list[str]:
-        """Strike until none is left; gives what the program had said and nobody had read."""
+        """Kill all processes; returns the unread output."""
         wait_until(lambda: not self.strike(), "the end of killed processes")
         rest, _ = self._process.communicate()
         return rest.decode().splitlines()

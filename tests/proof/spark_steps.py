@@ -1,4 +1,4 @@
-"""The steps of a batch of history: told by the history itself, and what Spark does between them by its files."""
+"""The steps of a batch of the history, reported by the history itself, and Spark's steps between them, by its files."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ Tell = Callable[[str, int], None]
 
 
 class Steps:
-    """Tells each step of each batch, in the thread that is about to go on."""
+    """Reports each step of each batch, in the thread of the batch."""
 
     def __init__(self, folder: Path, tell: Tell) -> None:
         self._staging = folder / layout.STAGING

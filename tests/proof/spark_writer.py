@@ -1,4 +1,4 @@
-"""Somebody who keeps a store busy: jobs of several tenants and queues come, run and end, day after day."""
+"""Keeps a store busy: jobs of several tenants and queues are enqueued, run and end, day after day."""
 
 import asyncio
 import itertools
@@ -69,7 +69,7 @@ class Writer:
 
 @asynccontextmanager
 async def writing(url: str) -> AsyncIterator[Writer]:
-    """A writer on the store at `url`, who goes on beside the block while it is let."""
+    """A writer on the store at `url`, which works beside the block."""
     store = await open_store(url)
     writer = Writer(store)
     await writer.begin()

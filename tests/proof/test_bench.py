@@ -1,4 +1,4 @@
-"""The benchmark's short form: it runs, and measures what it says."""
+"""The short form of the benchmark runs and measures its figures."""
 
 import json
 import re

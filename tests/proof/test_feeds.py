@@ -15,8 +15,8 @@ SHORT = Plan(kills=3, processes=2, tasks=5, kept=2_000, pace_s=0.02)
 async def test_a_subscriber_that_is_killed_and_resumed_misses_nothing_and_sees_nothing_twice(
     store_name: str, tmp_path: Path
 ) -> None:
-    """KB9: while many publish and old changes are dropped; one that was away for too long is told so once, and then
-    what there is."""
+    """KB9: while many publish and old changes are dropped; a reader that was away for too long gets one gap and then
+    the items."""
     url = await emptied(store_name, tmp_path)
 
     figures = await run_feeds(url, SHORT, tmp_path)

@@ -1,4 +1,4 @@
-"""The short form of the benchmark of fleets: it runs, and measures what it says."""
+"""The short form of the benchmark of fleets runs and measures its figures."""
 
 import json
 import subprocess

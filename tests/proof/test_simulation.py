@@ -1,4 +1,4 @@
-"""The simulation as a proof: it adds up, says how it goes, and shows a broken seed step by step."""
+"""The simulation as a proof: it adds up its figures, reports progress, and shows a broken seed step by step."""
 
 import subprocess
 import sys

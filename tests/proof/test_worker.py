@@ -1,4 +1,4 @@
-"""Workers that are killed, stopped and blocked: nothing is lost, and nobody is charged for what is not his."""
+"""Workers that are killed, stopped and blocked: no job is lost, and no attempt or stall is counted wrongly."""
 
 from collections import Counter
 from pathlib import Path
@@ -26,7 +26,7 @@ async def test_the_jobs_of_a_killed_worker_are_done_once_more_when_their_leases_
 
 @pytest.mark.parametrize("store_name", ["sqlite", "redis", "postgres"])
 async def test_killed_workers_with_fail_handlers_leave_both_journals_whole(store_name: str, tmp_path: Path) -> None:
-    """Q27: every job dies, every death is told, and the journals tell what the handlers say."""
+    """Q27: every job dies, its fail handler runs, and the journals agree with the handlers."""
     url = await emptied(store_name, tmp_path)
 
     figures = await kill_among_deaths(url, 100, 2, 500)

@@ -1,4 +1,4 @@
-"""A worker as a process of its own, for the runs that kill and stop it: says on its standard output what it does.
+"""A worker in its own process, for the runs that kill and stop it; prints its steps on standard output.
 
 python -m tests.proof.worker_program URL LEASE_MS GRACE_MS [deaths [FAULT]]
 
@@ -40,7 +40,7 @@ async def hang() -> None:
 
 
 def stubborn() -> None:
-    """Never ends, and a thread cannot be made to."""
+    """Never ends, and a thread cannot be stopped."""
     say("began", current().job.id, os.getpid())
     threading.Event().wait()
 

@@ -1,4 +1,4 @@
-"""Runs that kill, stop and block real workers on real stores; each answers what the journal says happened."""
+"""Runs that kill, stop and block real workers on real stores; each returns the events of the journal."""
 
 import asyncio
 import signal
@@ -49,7 +49,7 @@ async def events_of(store: Store, queue: Queue = QUEUE) -> Counter[str]:
 
 
 async def enqueue(store: Store, kinds: Sequence[str], payload: bytes = b"{}") -> list[str]:
-    """One job of each kind given, named after its place."""
+    """One job of each given kind, named by its position."""
     jobs = [Job(queue=QUEUE, id=f"{kind}-{at}", kind=kind, payload=payload) for at, kind in enumerate(kinds)]
     await store.jobs.enqueue(jobs)
     return [job.id for job in jobs]
@@ -87,7 +87,7 @@ def is_there(pid: str) -> bool:
 
 
 class Tally:
-    """Counts what a worker settles, and wakes whoever waits for a number."""
+    """Counts the settlements of a worker, and wakes waiters for a number."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -207,7 +207,7 @@ async def emptied(store_name: str, folder: Path) -> str:
 
 
 async def run_workers(say: Callable[[str], None]) -> int:
-    """Every run on every store at its full length; says how many did not end as they must."""
+    """Every run on every store at its full length; returns the number of wrong runs."""
     violations = 0
     for store_name in STORE_NAMES:
         for name, expected in EXPECTED.items():

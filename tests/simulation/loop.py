@@ -74,7 +74,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.set_exception_handler(self._note_unhandled)
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Virtual seconds since the loop was created."""
         return self._now
 
     def _new_task(

@@ -65,7 +65,7 @@ async def run_all(play: Play) -> list[str]:
 
 
 async def removals(play: Play) -> list[tuple[str | None, str | None, str | None]]:
-    """What the journal says of jobs that are gone: id, kind and reason."""
+    """The journal's events of removed jobs: id, kind and reason."""
     lines = [event.line for event in await play.events() if event.line.event == "removed"]
     return [(line.id, line.kind, line.reason) for line in lines]
 

@@ -303,7 +303,7 @@ class Counting(Proxy):
 
 
 class _Noting:
-    """A reader that tells what it has read."""
+    """A reader that records its reads."""
 
     def __init__(self, reader: asyncio.StreamReader, note: Callable[[bytes], None]) -> None:
         self._reader = reader

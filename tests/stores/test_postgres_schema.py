@@ -124,7 +124,7 @@ def test_hot_tables_leave_room_and_are_vacuumed_early(url: str) -> None:
 
 
 def test_journal_lines_are_compressed_by_lz4_wherever_the_server_has_it(url: str) -> None:
-    """In the inbox, in every partition that is there, and in one that comes later."""
+    """In the inbox, in every existing partition, and in a later one."""
     with closing(connect(settings_of(url))) as connection:
         migrate(connection, settings_of(url))
         connection.execute("SELECT journal_add_partition(4000000)")

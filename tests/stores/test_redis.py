@@ -413,7 +413,7 @@ async def test_a_reader_sees_the_new_epoch_before_the_first_write_after_a_restar
 
 
 async def test_a_scan_that_goes_on_on_another_server_shows_all_that_stays(play: Play) -> None:
-    """Each server orders its hash tables in a way of its own, and so does one that was started again."""
+    """Each server has its own order of hash tables, and a restarted server another one."""
     flush(redis_cluster().servers)
     ids = [f"job-{number:03}" for number in range(200)]
     async with opened(redis_cluster().url_of(USER, PASSWORD)) as other:

@@ -1,4 +1,4 @@
-"""The client of a Redis server: every caller gets the reply to its own call, or an error that tells whether it ran."""
+"""The client of a Redis server: every caller gets the reply to its own call, or an error that says whether it ran."""
 
 import asyncio
 import random

@@ -46,7 +46,7 @@ class Move:
         self.source, self.target = ids[self._from_id], ids[self._to_id]
 
     def begin(self) -> None:
-        """Tell both that the slot is on its way."""
+        """Mark the slot as migrating on both servers."""
         self.target.ask("CLUSTER", "SETSLOT", self.slot, "IMPORTING", self._from_id)
         self.source.ask("CLUSTER", "SETSLOT", self.slot, "MIGRATING", self._to_id)
 

@@ -1,5 +1,5 @@
-"""What only feeds on Redis promise: nobody reads on where a restart has lost something, ranks are those of the model, a
-full server can be emptied, and names of keys tell nothing."""
+"""Promises of feeds on Redis alone: no reader continues past a loss, ranks are those of the model, a full server can be
+emptied, and keys reveal no names."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -100,7 +100,7 @@ async def test_a_short_page_and_the_look_at_what_follows_are_one_scan(server: Re
 
 
 async def test_no_call_of_a_list_looks_at_many_bytes(server: RedisServer, store: Store) -> None:
-    """The bytes of a call are held in the memory of the server, and block all other clients meanwhile."""
+    """A call's bytes are in the server's memory, and block all other clients meanwhile."""
     play = Play(store)
     count = 5 * SCAN_PART_BYTES // PAYLOAD_BYTES_MAX
     ids = [f"job-{number:03}" for number in range(count)]

@@ -1,4 +1,4 @@
-"""What a Redis URL says, and the sentences that refuse a wrong one."""
+"""The settings in a Redis URL, and the errors for a wrong one."""
 
 import subprocess
 import sys

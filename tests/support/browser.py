@@ -1,4 +1,4 @@
-"""A real browser without a window: opens a page, and tells what is on it, what it asked for and what went wrong."""
+"""A headless browser: opens a page, and reports its content, requests and errors."""
 
 import base64
 import json
@@ -60,7 +60,7 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def open(self, address: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Open a file or an address, and wait until it is loaded; forgets what the page before asked for and said."""
+        """Open a file or an address, and wait until it is loaded; forgets the previous page's requests and messages."""
         url = address.resolve().as_uri() if isinstance(address, Path) else address
         self.resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -102,13 +102,13 @@ class Browser:
 
     @property
     def requests(self) -> list[str]:
-        """The addresses that the page has asked for, its own included."""
+        """The addresses that the page requested, its own included."""
         self.run("0")  # an answer comes behind all that was told before it
         return [event["params"]["request"]["url"] for event in self._of("Network.requestWillBeSent")]
 
     @property
     def complaints(self) -> list[str]:
-        """What the page said on the console, uncaught errors, and what the browser itself complained of."""
+        """Messages on the console, uncaught errors, and complaints of the browser."""
         self.run("0")
         said = [" ".join(_shown(value) for value in event["params"]["args"]) for event in self._of(_CONSOLE)]
         raised = [json.dumps(event["params"]["exceptionDetails"]) for event in self._of("Runtime.exceptionThrown")]

@@ -81,8 +81,8 @@ async def publish_until_told(store: Store, news: FeedName, number: int, meet: Me
 
 
 class Taker:
-    """A process that takes items out of a plain queue and tells its log what it was handed; when the queue is empty it
-    ends, or stays until it is killed."""
+    """A process that takes items from an item queue and logs them; on an empty queue it ends, or waits until it is
+    killed."""
 
     def __init__(self, folder: Path, url: str, inbox: FeedName, name: str, start: Barrier, *, stays: bool) -> None:
         self.log = folder / f"{name}.log"
@@ -95,13 +95,13 @@ class Taker:
         return [line[:-1] for line in self.log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def kill(self) -> int | None:
-        """End it in the midst of its work; says how it ended."""
+        """Kill it at work; returns its exit code."""
         self._process.kill()
         self._process.join(PATIENCE_S)
         return self._process.exitcode
 
     def join(self) -> int | None:
-        """Wait until it has stopped by itself; says how it ended."""
+        """Wait until it has stopped by itself; returns its exit code."""
         self._process.join(PATIENCE_S)
         return self._process.exitcode
 

@@ -28,7 +28,7 @@ class NotReady(Exception):
 
 
 def free_port() -> int:
-    """A port of the loopback on which nobody listens at this moment."""
+    """A free port of the loopback."""
     for _ in range(1_000):
         port = random.choice(PORTS)
         with socket.socket() as probe:
@@ -115,11 +115,11 @@ class Server(ABC):
 
     @property
     def log(self) -> Path:
-        """What the server said."""
+        """The server's log."""
         return self.folder / "log"
 
     def launch(self) -> Self:
-        """Start for the first time: a port that somebody else has taken meanwhile is changed for another."""
+        """Start for the first time: if the port was taken meanwhile, use another one."""
         for _ in range(5):
             try:
                 return self.start()

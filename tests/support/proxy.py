@@ -77,7 +77,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def saying(answer: bytes) -> AsyncIterator[int]:
-    """A server that answers whatever is asked first with these bytes, then nothing more; its port."""
+    """A server that answers the first request with these bytes, and no other; returns its port."""
     under_way: set[asyncio.Task[object]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -140,7 +140,7 @@ async def repair_all(store: Store, queue: Queue, number: int, _: Meet) -> int:
 
 
 async def settle_the_same(store: Store, queue: Queue, number: int, meet: Meet) -> list[str]:
-    """Settle the same deliveries as the others; a repeated nonce tells which."""
+    """Settle the same deliveries as the others, found by a repeated nonce."""
     request = ClaimRequest(queues=[queue], worker="worker-0", nonce="nonce-shared", limit=JOBS)
     claims = (await store.jobs.claim(request)).items
     assert len(claims) == JOBS, "a repeated nonce gives the claims of the first call"

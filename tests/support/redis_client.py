@@ -41,7 +41,7 @@ def echo(*args: str | int) -> ServerCall:
 
 
 def options_from(url: str) -> RedisOptions:
-    """What a URL says."""
+    """The settings of a URL."""
     parts = urlsplit(url)
     return options_of(parts, dict(parse_qsl(parts.query, keep_blank_values=True)))
 

@@ -1,4 +1,4 @@
-"""The servers that all tests of one process share: each is started when it is first asked for.
+"""The servers shared by all tests of one process: each is started at its first use.
 
 Tests that stop or kill a server start one of their own from redis_servers and postgres_servers.
 """

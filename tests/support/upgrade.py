@@ -1,7 +1,7 @@
-"""A program whose package goes while it runs: `python -m tests.support.upgrade COPY URL`.
+"""A program whose package is removed while it runs: `python -m tests.support.upgrade COPY URL`.
 
-Opens a store, removes the copy of headrace that it runs on, and makes every kind of call. Says `<call> ok` for each, or
-what went wrong.
+Opens a store, removes the copy of headrace that it runs on, and makes every kind of call. Prints `<call> ok` for each,
+or the error.
 """
 
 import asyncio

@@ -122,7 +122,7 @@ def test_a_release_is_no_failure(headrace: Kit) -> None:
 
 
 def test_an_attempt_that_the_worker_ended_has_an_error_too(headrace: Kit) -> None:
-    """Nobody raises where a kind is unknown, or a time is over."""
+    """No handler raises for an unknown kind or a time-out."""
     headrace.client.enqueue("welcom", {}, queue="crm")
     slow = headrace.app.job(_slow)
     slow.blocking.options(timeout="20ms", max_attempts=1).enqueue()

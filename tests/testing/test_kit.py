@@ -159,7 +159,7 @@ def test_two_apps_have_stores_of_their_own_or_share_one() -> None:
 
 
 def test_the_url_is_never_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where the environment says another one later."""
+    """Even if the environment names another one later."""
     unset = App()
     ping = unset.job(_ping)
 

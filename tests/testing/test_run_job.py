@@ -38,7 +38,7 @@ async def move(point: Point, by: int) -> Point:
 
 @app.job
 def about(word: str) -> object:
-    """Tells of its own job."""
+    """Returns the facts of its own job."""
     job = current().job
     return {"id": job.id, "attempt": job.attempt, "word": job.headers.get(word), "tag": job.tag, "queue": job.queue}
 

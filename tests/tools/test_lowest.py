@@ -1,4 +1,4 @@
-"""Promises of tools/lowest.py: every dependency has a floor, and the table tells where it was not installed."""
+"""Promises of tools/lowest.py: every dependency has a lower bound, and the table marks missing ones."""
 
 from pathlib import Path
 

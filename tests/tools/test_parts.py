@@ -1,4 +1,4 @@
-"""Promises of tools/parts.py: what runs, what the table says, and what makes a run fail."""
+"""Promises of tools/parts.py: the parts that run, the table, and the causes of a failed run."""
 
 import sys
 import tomllib

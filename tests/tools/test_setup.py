@@ -1,4 +1,4 @@
-"""Promises of tools/setup.py: when `.venv` counts as ready, and what is said when it cannot be made."""
+"""Promises of tools/setup.py: when `.venv` counts as ready, and the error if it cannot be created."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from tools import setup
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A tree with locks, a project and a `.venv` that is ready: its Python is the one that runs this test."""
+    """A tree with locks, a project and a ready `.venv`, with the Python that runs this test."""
     (tmp_path / "requirements").mkdir()
     for name in (*setup.LOCKS, *setup.PROJECT):
         (tmp_path / name).write_text(f"{Path(name).stem}==1\n")

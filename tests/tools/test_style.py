@@ -1,4 +1,4 @@
-"""Promises of the tree itself: trusted locks, SQL and Lua that says what it is for, extras."""
+"""Promises of the tree itself: trusted locks, SQL and Lua with headers, extras."""
 
 import ast
 import re
@@ -72,7 +72,7 @@ def named_statements(file: Path) -> list[str]:
 
 
 def statements(sql: str) -> list[str]:
-    """The statements of a script, cut where SQLite itself says that one is complete."""
+    """The statements of a script, split by SQLite itself."""
     found: list[str] = []
     current = ""
     for piece in re.split(r"(?<=;)", sql):

@@ -1,4 +1,4 @@
-"""Promises of tools/versions.py: which Pythons are found, what the table says, and what makes a run fail."""
+"""Promises of tools/versions.py: the Pythons found, the table, and the causes of a failed run."""
 
 import sys
 import tomllib
@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def install(program: Path, release: str, otherwise: str = "exit 1") -> None:
-    """Put a program where a Python may be, which says that it is one and can do nothing else."""
+    """Put a fake Python in place that only prints its version."""
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(f'#!/bin/sh\ncase "$*" in *python_version*) echo {release};; *) {otherwise};; esac\n')
     program.chmod(0o755)

@@ -60,7 +60,7 @@ def flaky(store: Store) -> FaultyStore:
 
 @pytest.fixture(params=["sqlite", "redis", "postgres"])
 def shared(request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Store]:
-    """An emptied store that can be opened more than once; `shared_name` says which."""
+    """An emptied store that can be opened more than once, of the kind `shared_name`."""
     opened = STORES[request.param](tmp_path)
     yield runner.run(opened.__aenter__())
     runner.run(opened.__aexit__(None, None, None))

@@ -1,4 +1,4 @@
-"""Handlers that run in their own processes, and a server for one that hangs."""
+"""Handlers that run in their own processes, and a server for a handler that hangs."""
 
 import asyncio
 import os

@@ -33,7 +33,7 @@ class Process:
         await self.wait_for(word)
 
     async def wait_for(self, word: str) -> None:
-        """Wait until it has said a word; fails when it ends before."""
+        """Wait until it has printed a word; fails if it ends before."""
         await asyncio.to_thread(self._read_until, word)
 
     def _read_until(self, word: str) -> None:

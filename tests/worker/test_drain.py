@@ -33,7 +33,7 @@ from tests.worker.support import (
 
 
 class Gate:
-    """A handler that waits to be let through, and says how it ended."""
+    """A handler that waits for a gate, and records how it ended."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()

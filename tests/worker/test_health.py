@@ -145,7 +145,7 @@ async def test_totals_count_what_became_of_deliveries(store: Store) -> None:
 
 
 class BrokenFilter(logging.Filter):
-    """Somebody's idea of hiding secrets."""
+    """A user's own filter for secrets."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         raise ValueError(f"no {record.levelname} today")

@@ -326,7 +326,7 @@ async def nothing(result: Any) -> None:
 async def test_a_result_that_is_not_as_annotated_fails_the_job_where_it_happens(
     store: Store, function: Callable[..., Any], result: Any, message: str
 ) -> None:
-    """Whoever waits for it could not read it; the work is done, so it is not repeated."""
+    """A waiting caller could not read it; the work is done, so it is not repeated."""
     payload = msgspec.json.encode({"result": result})
     await store.jobs.enqueue([job("a", payload=payload, max_attempts=5)])
 

@@ -40,7 +40,7 @@ async def _told(_: str, __: object, ___: object) -> None:
 
 
 async def test_a_store_that_is_away_does_not_end_the_worker(flaky: FaultyStore) -> None:
-    """TB6: it waits, says so once, and goes on when the store is back."""
+    """TB6: it waits, reports that once, and continues when the store is back."""
     recorder = EventRecorder()
     await flaky.jobs.enqueue(jobs(3))
     flaky.is_down = True

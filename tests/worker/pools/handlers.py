@@ -26,12 +26,12 @@ def nothing() -> None:
 
 
 def pid() -> int:
-    """Tell which process this is."""
+    """Return the process id."""
     return os.getpid()
 
 
 def session() -> list[int]:
-    """Tell the process, its group and its session."""
+    """Return the process, its group and its session."""
     return [os.getpid(), os.getpgid(0), os.getsid(0)]
 
 
@@ -62,13 +62,13 @@ async def slowly(text: str) -> str:
 
 
 def context() -> list[Any]:
-    """Tell what the context knows."""
+    """Return the facts of the context."""
     here = current()
     return [here.job.id, here.attempt, here.fence, here.is_stopping, here.remaining_ms]
 
 
 async def context_of_a_coroutine() -> str:
-    """Tell what the context knows, in a coroutine."""
+    """Return the facts of the context, in a coroutine."""
     return current().job.id
 
 
@@ -90,7 +90,7 @@ def forever() -> NoReturn:
 
 
 def with_a_grandchild(forking: bool = False) -> NoReturn:
-    """Start a program, tell its number, and never end."""
+    """Start a program, report its process id, and never end."""
     if forking:
         grandchild = os.fork()
         if grandchild == 0:
@@ -104,7 +104,7 @@ def with_a_grandchild(forking: bool = False) -> NoReturn:
 
 
 def die_and_leave_a_grandchild() -> NoReturn:
-    """Fork, so that somebody holds the link open, tell its number, and die."""
+    """Fork, so that a child holds the link open, report its process id, and die."""
     grandchild = os.fork()
     if grandchild == 0:
         signal.pause()
@@ -154,7 +154,7 @@ class Unprintable(Exception):
 
 
 def fail(how: str) -> Any:
-    """Raise, or return, what is asked for."""
+    """Raise or return the given value."""
     match how:
         case "value":
             raise ValueError("the value is wrong")
@@ -188,7 +188,7 @@ def speak(text: str) -> None:
 
 
 def paint() -> str:
-    """Tell a context variable, and change it."""
+    """Return a context variable, and change it."""
     seen = COLOUR.get()
     COLOUR.set("red")
     return seen
@@ -232,7 +232,7 @@ class Shelf:
 
     @staticmethod
     def label() -> str:
-        """Tell its place."""
+        """Return its position."""
         return "on the shelf"
 
 

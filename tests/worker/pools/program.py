@@ -16,12 +16,12 @@ def say(*words: object) -> None:
 
 
 def own_handler() -> str:
-    """Tell under which name the main module runs here, and with which words."""
+    """Return the name of the main module here, and its arguments."""
     return f"{__name__} {' '.join(sys.argv[1:])}"
 
 
 async def run(target: str, payload: bytes = b"{}") -> None:
-    """Run one task, and tell of its progress and its answer."""
+    """Run one task, and print its progress and its answer."""
     pool = ProcessPool(1)
     try:
         say("answer", await pool.run(ChildTask(target, payload, FACTS), lambda _, note: say("begun", note)))

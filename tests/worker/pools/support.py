@@ -47,7 +47,7 @@ async def turn_over() -> None:
 
 
 class Running:
-    """A task in a process that has said that it has begun."""
+    """A task that has started in its process."""
 
     def __init__(self, task: asyncio.Task[bytes | None], note: str) -> None:
         self.task = task
@@ -62,7 +62,7 @@ class Running:
 
 
 async def begin(pool: ProcessPool, name: str, /, **arguments: Any) -> Running:
-    """A task that has begun and said so by its first progress, with the numbers of its processes."""
+    """A task that has started, known by its first progress, with the ids of its processes."""
     begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     run = pool.run(task_of(name, **arguments), lambda _, note: None if begun.done() else begun.set_result(note))
     task = asyncio.create_task(run)

@@ -61,7 +61,7 @@ async def test_a_time_out_kills_what_the_handler_has_started_too(forking: bool) 
 
 
 async def test_neighbours_of_a_time_out_finish_undisturbed(tmp_path: Path) -> None:
-    """Q36, TB7: a process belongs to one job, so killing it disturbs nobody else."""
+    """Q36, TB7: a process belongs to one job, so killing it affects no other."""
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
     async with open_pool(2) as pool:

@@ -41,6 +41,10 @@ CHOSEN = (
 )
 
 
+NO_LEAKS = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
+"""Spark 4.1 leaves sockets open."""
+
+
 def locked_packages(root: Path) -> str:
     """The entries of the locks, with their hashes, without those that are left out."""
     entries = [entry for lock in LOCKS for entry in entries_of((root / lock).read_text())]
@@ -96,7 +100,8 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
         started = time.monotonic()
         tally = Tally()
         for workers, paths in zip((1, 2), CHOSEN, strict=True):
-            tally += run_pytest(Part(version, budget_s=0, paths=paths, workers=workers), paths, root, None, inside)
+            part = Part(version, budget_s=0, paths=paths, workers=workers)
+            tally += run_pytest(part, [*NO_LEAKS, *paths], root, None, inside)
         lines.append(line(spark_release(inside), time.monotonic() - started, tally))
         is_failed |= tally.failed > 0
     print("\n" + "\n".join(lines), flush=True)

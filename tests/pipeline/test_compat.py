@@ -2,14 +2,21 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 from headrace.model.errors import BadConfig
+from headrace.model.names import Queue
 from headrace.pipeline.packages import check_version
 from headrace.pipeline.source.compat import check_limit, latest_values, limit_options
+from headrace.pipeline.source.source import HeadraceSource
+from tests.pipeline.filled_journals import fill, tell
+from tests.pipeline.shared_stores import fresh_url
 
 # As 4.0 is: an older number, and without the classes that came with 4.1.
 OLD = """
@@ -23,6 +30,7 @@ try:
 except BadConfig as error:
     print(error)
 """
+MAIL = Queue("mail")
 SENTENCE = "the pipeline needs Spark 4.1 or newer, and this is 4.0.5; pip install -U 'headrace[spark]'"
 
 
@@ -67,3 +75,50 @@ def test_the_latest_values_are_the_same_where_max_by_takes_no_count(spark: Spark
     ]
 
     assert [sorted(map(tuple, frame.collect())) for frame in both] == [[("a", ["z", None]), ("b", ["w"])]] * 2
+
+
+class Query:
+    """A query as Spark 4.1 runs it: it gives no start to `latestOffset`, and shows a restart by an empty batch."""
+
+    def __init__(self, url: str, offset: Any = None) -> None:
+        source = HeadraceSource(CaseInsensitiveDict({"url": url}))
+        self.reader: Any = source.streamReader(source.schema())
+        self.offset = offset
+        if offset is not None:
+            assert self.reader.partitions(offset, offset) == []
+
+    def batch(self) -> list[int]:
+        """The numbers of the events in the next batch."""
+        end = self.reader.latestOffset()
+        begin = self.reader.initialOffset() if self.offset is None else self.offset
+        parts = [] if end == begin else self.reader.partitions(begin, end)
+        self.offset = end
+        return [seq for part in parts for batch in self.reader.read(part) for seq in batch.column("seq").to_pylist()]
+
+
+def test_a_query_of_spark_4_1_goes_on_behind_its_checkpoint(tmp_path: Path) -> None:
+    url = fresh_url("sqlite", tmp_path)
+    tell(url, fill(MAIL, 3))
+    first = Query(url)
+    batches = [first.batch()]
+    tell(url, fill(MAIL, 2, since=3))
+    batches.append(first.batch())
+    first.reader.stop()
+    tell(url, fill(MAIL, 2, since=5))
+
+    second = Query(url, first.offset)
+    batches += [second.batch(), second.batch()]
+    second.reader.stop()
+
+    assert batches == [[1, 2, 3], [4, 5], [6, 7], []]
+
+
+def test_spark_4_1_must_not_plan_a_batch_before_it_shows_where_the_checkpoint_ends(tmp_path: Path) -> None:
+    url = fresh_url("sqlite", tmp_path)
+    tell(url, fill(MAIL, 3))
+    query = Query(url)
+    query.batch()
+
+    with pytest.raises(BadConfig, match=r"triggerAvailableNowWrapper\.enabled is true, .*; set it to false"):
+        query.reader.partitions(query.offset, query.offset)
+    query.reader.stop()

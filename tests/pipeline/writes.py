@@ -29,6 +29,7 @@ from headrace.model.feed import FeedName
 from headrace.model.job import Record, State
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Outcome
+from headrace.pipeline.source.compat import HAS_4_2
 from headrace.pipeline.source.sink.result import Written
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.stores.contract.store import Store
@@ -112,7 +113,8 @@ def reported(url: str, run: str) -> Written:
 
 def batches(schema: StructType, rows: Sequence[Row], part: int) -> Iterator[pa.RecordBatch]:
     """Rows as Spark hands them over."""
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    # Spark 4.1 takes no time zone, and UTC for granted.
+    arrow = to_arrow_schema(schema, timezone="UTC") if HAS_4_2 else to_arrow_schema(schema)
     for start in range(0, len(rows), part):
         yield pa.RecordBatch.from_pylist(rows[start : start + part], schema=arrow)
 

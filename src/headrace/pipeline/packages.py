@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from headrace.model.errors import BadConfig
@@ -34,16 +35,24 @@ def check_packages() -> None:
         raise BadConfig(MISSING)
 
 
-def check_version(version: str) -> None:
+def check_version(found: str) -> None:
     """Refuse a version of Spark that the pipeline cannot run on."""
-    if parse_version(version) < SPARK_MIN:
+    if parse_version(found) < SPARK_MIN:
         raise BadConfig(
-            f"the pipeline needs Spark {'.'.join(map(str, SPARK_MIN))} or newer, and this is {version}; pip install -U"
+            f"the pipeline needs Spark {'.'.join(map(str, SPARK_MIN))} or newer, and this is {found}; pip install -U"
             " 'headrace[spark]'"
         )
 
 
-def parse_version(version: str) -> tuple[int, int]:
+def parse_version(text: str) -> tuple[int, int]:
     """The major and the minor number of a version of Spark."""
-    major, minor, *_ = version.split(".")
+    major, minor, *_ = text.split(".")
     return int(major), int(minor)
+
+
+def spark_version() -> str:
+    """The version of Spark that is installed, without importing it; that of the newest where pip does not know."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return "5.0"

@@ -41,6 +41,7 @@ else:
 
 
 __all__ = [
+    "HAS_4_2",
     "DataSourceStreamArrowWriter",
     "ReadAllAvailable",
     "ReadLimit",

@@ -29,6 +29,7 @@ from headrace.pipeline import (
 )
 from headrace.pipeline.audit.run import audit
 from headrace.pipeline.event_source import events
+from headrace.pipeline.metrics import serve_metrics
 from headrace.pipeline.query_progress import Tasks, lag, tasks
 from tests.pipeline.busy_journal import bustle
 from tests.pipeline.filled_journals import tell
@@ -77,7 +78,9 @@ def test_a_history_is_written_once_and_goes_on_and_every_table_and_the_report_ar
     spark: SparkSession, url: str, data_dir: DataDir
 ) -> None:
     tell(url, bustle(MAIL, 20))
-    write_history(spark, url, data_dir)
+    query = follow_history(spark, url, data_dir.history, every_ms=100)
+    query.processAllAvailable()
+    query.stop()
     tell(url, bustle(MAIL, 20, seed=2))
     write_history(spark, url, data_dir)
 
@@ -152,7 +155,7 @@ def test_dead_letters_are_replayed_and_jobs_of_the_history_are_enqueued_again(
     assert len(waiting(url, MAIL)) == 4
 
 
-def test_an_audit_finds_nothing_wrong_with_an_untouched_store(spark: SparkSession, url: str) -> None:
+def test_an_audit_finds_nothing_wrong_with_a_store_that_nobody_touched(spark: SparkSession, url: str) -> None:
     tell(url, bustle(MAIL, 20))
 
     found = audit(spark, url)
@@ -160,10 +163,12 @@ def test_an_audit_finds_nothing_wrong_with_an_untouched_store(spark: SparkSessio
     assert (found.ok, found.events) == (True, counts_of(url, MAIL).total())
 
 
-def test_fleet_and_map_are_refused_with_one_sentence(spark: SparkSession, url: str) -> None:
-    sentence = "cannot run through Spark Connect, which has no jobs to watch and to cancel; use a master"
+def test_fleet_map_and_metrics_are_refused_with_one_sentence(spark: SparkSession, url: str) -> None:
+    sentence = "cannot run through Spark Connect, which shows no tasks and cancels none; use a master"
 
     with pytest.raises(BadConfig, match=f"^a fleet {sentence}"):
         run_fleet(spark, APP, url=url, workers=1)
     with pytest.raises(BadConfig, match=f"^map {sentence}"):
         map_rows(spark.range(1), APP, "double", key="id", name="squares", url=url)
+    with pytest.raises(BadConfig, match=r"^metrics of queries cannot be served"), serve_metrics(spark):
+        pass

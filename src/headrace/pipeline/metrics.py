@@ -15,7 +15,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from headrace.model.errors import BadConfig
 from headrace.pipeline.query_progress import lag, lost, skipped
+from headrace.pipeline.spark_session import is_connect
 from headrace.worker.counts import Histogram, Labels
 from headrace.worker.metrics import MetricsServer, PrometheusPage, prometheus
 
@@ -126,6 +128,11 @@ class QueryMetrics(StreamingQueryListener):
 @contextmanager
 def serve_metrics(spark: SparkSession, host: str = "127.0.0.1", port: int = 0) -> Iterator[MetricsServer]:
     """Count the queries of a session and serve their metrics on http://host:port/metrics, within this block."""
+    if is_connect(spark):
+        # pyspark's client waits for ever when an event arrives while its last listener is removed.
+        raise BadConfig(
+            "metrics of queries cannot be served through Spark Connect; leave out the port, or use a master"
+        )
     metrics = QueryMetrics()
     with metrics.serve(host, port) as server:
         spark.streams.addListener(metrics)

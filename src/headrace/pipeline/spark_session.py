@@ -124,7 +124,7 @@ def refuse_connect(spark: SparkSession, what: str) -> None:
     """Refuse work that needs a driver of its own."""
     if is_connect(spark):
         raise BadConfig(
-            f"{what} cannot run through Spark Connect, which has no jobs to watch and to cancel; use a master, as"
+            f"{what} cannot run through Spark Connect, which shows no tasks and cancels none; use a master, as"
             " local[*] or spark://host:7077"
         )
 

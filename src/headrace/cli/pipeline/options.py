@@ -55,7 +55,9 @@ From = Annotated[
         help="Source of the events; the history if there is one, else the store's journal.",
     ),
 ]
-Master = Annotated[str, typer.Option("--master", help="Spark's master: local[*] is this machine, spark://… a cluster.")]
+Master = Annotated[
+    str, typer.Option("--master", help="Spark's master: local[*], spark://…, or sc://… for Spark Connect.")
+]
 Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="NAME=VALUE", help="Setting of Spark, such as spark.driver.memory=4g; repeatable."),

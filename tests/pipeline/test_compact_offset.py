@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
+from headrace.pipeline.history.read import read_history
+from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.source.journal.idle import IDLE_MS, LISTED_IDLE_MAX, IdleShards
 from headrace.pipeline.source.options import SourceOptions
 from headrace.stores.contract.store import Store
@@ -261,6 +264,27 @@ def read_with_restarts(checkpoint: Checkpoint, **options: Any) -> list[tuple[obj
         if batch is None:
             return found
         found += [(row["queue"], row["shard"], row["seq"]) for row in batch]
+
+
+def test_a_history_keeps_how_far_idle_shards_were_read_that_its_offsets_do_not_list(
+    spark: SparkSession, file: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "history"
+    tell(file, spread(600), fill(BUSY, 1, since=NOW))
+
+    # The end of the third batch lists the busy shard alone.
+    write(spark, file, folder, events_max=250)
+    tell(file, fill(BUSY, 1, since=NOW + 1), one(SHARDS[7], T0 + (NOW + 2) * 1_000))
+    write(spark, file, folder)
+    write(spark, file, folder)
+
+    rows = read_history(spark, folder).select("queue", "shard", "seq").collect()
+    assert len(rows) == len(set(rows)) == 603
+
+
+def write(spark: SparkSession, url: str, folder: Path, **options: Any) -> None:
+    """Write what is there to a history, and end."""
+    assert follow_history(spark, url, folder, once=True, **options).awaitTermination(120)
 
 
 @given(seqs, seqs)

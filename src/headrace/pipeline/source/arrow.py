@@ -29,8 +29,8 @@ def _array(column: Column, count: int, values: object) -> pa.Array:
         return pa.nulls(count, column.arrow)
     if not callable(values):
         return pa.repeat(pa.scalar(values, column.arrow), count)
-    made = values()
-    return made if isinstance(made, pa.Array) else pa.array(made, column.arrow)
+    found = values()
+    return found if isinstance(found, pa.Array) else pa.array(found, column.arrow)
 
 
 def instants(millis: Iterable[int | None]) -> pa.Array:
@@ -74,19 +74,19 @@ _END = object()
 
 
 def prefetch(batches: Generator[T, None, None]) -> Generator[T, None, None]:
-    """What a generator gives, one ahead of who asks. It runs in a thread of its own and is closed there; whoever leaves
-    early waits for that, so have it stop waiting itself first."""
+    """The items of a generator, fetched one ahead in a thread that also closes it; a reader that leaves early waits for
+    that, so the generator must not block."""
     ready: Queue[object] = Queue(maxsize=1)
-    is_left = threading.Event()
+    is_closed = threading.Event()
 
     def make() -> None:
         last: object = _END
         try:
             for each in batches:
                 ready.put(each)
-                if is_left.is_set():
+                if is_closed.is_set():
                     break
-        except BaseException as error:  # noqa: BLE001  (whoever asks raises it, in a thread that is listened to)
+        except BaseException as error:  # noqa: BLE001  (raised again by the reader)
             last = _Raised(error)
         finally:
             batches.close()
@@ -101,9 +101,9 @@ def prefetch(batches: Generator[T, None, None]) -> Generator[T, None, None]:
                 raise found.error
             yield found  # type: ignore[misc]
     finally:
-        is_left.set()
+        is_closed.set()
         while thread.is_alive():
-            _emptied(ready)
+            _drain(ready)
             thread.join(0.01)
 
 
@@ -112,6 +112,6 @@ class _Raised:
         self.error = error
 
 
-def _emptied(ready: "Queue[object]") -> None:
+def _drain(ready: "Queue[object]") -> None:
     while not ready.empty():
         ready.get_nowait()

@@ -1,4 +1,4 @@
-"""Filters of a query, taken over from Spark: rows that nobody asked for are not read, or not handed on."""
+"""Applies the filters of a query that Spark hands over, so that other rows are not read or do not reach Spark."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -79,7 +79,7 @@ class Filters(Struct, frozen=True):
         return batch
 
     def allows(self, column: str, value: object) -> bool:
-        """Whether rows with this value in this column can be among those asked for."""
+        """Whether rows with this value in this column can fulfil the conditions."""
         values = pa.array([value])
         return all(_truth(each, values)[0].as_py() is True for each in self.conditions if _column(each) == column)
 
@@ -94,7 +94,7 @@ class Filters(Struct, frozen=True):
         return found
 
     def bounds(self, column: str) -> tuple[int, int]:
-        """The least and the greatest whole number that is asked for of a column, both included; milliseconds since
+        """The least and the greatest whole number that a column may hold, both included; milliseconds since
         1970 of a column of instants. They bound what is needed: rows between them may still fail a condition."""
         low, high = LOWEST, HIGHEST
         for each in self.conditions:
@@ -195,7 +195,7 @@ def _range(condition: Any) -> tuple[int, int]:
         return _range(opposite(child.attribute, child.value)) if opposite else (LOWEST, HIGHEST)
     if isinstance(condition, In):
         ends = [_thousandths(value) for value in condition.value if value is not None]
-        # Nothing but nulls is fulfilled by nobody.
+        # No row fulfils a list of nulls.
         return (-(-min(ends) // 1000), max(ends) // 1000) if ends else (HIGHEST, LOWEST)
     value = getattr(condition, "value", None)
     if isinstance(condition, IsNull) or type(condition) in _MATCH or value is None:

@@ -89,7 +89,7 @@ Kind = TypeVar("Kind", bound=Versioned)
 
 
 def read_offset(stored: Mapping[str, Any], kind: type[Kind]) -> Kind:
-    """The offset that Spark has kept; `BadConfig` when it is none of this kind."""
+    """An offset that Spark has kept; `BadConfig` when it is of another kind."""
     try:
         offset = msgspec.convert(stored, kind)
     except msgspec.ValidationError:

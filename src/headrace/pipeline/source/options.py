@@ -198,7 +198,7 @@ def _redacted(options: SourceOptions | WriteOptions) -> str:
 def _known_options(
     settings: Mapping[str, str], table: Mapping[str, tuple[str, ...]], default: str, verb: str
 ) -> tuple[dict[str, str], str]:
-    """The options under small names, and `what`; refuses what nobody knows."""
+    """The options by lower-case names, and `what`; refuses unknown ones."""
     options = {name.lower(): value.strip() for name, value in settings.items()}
     what = options.get("what", default)
     if what not in table:

@@ -35,15 +35,15 @@ def split(spans: Sequence[Span], partitions_min: int = 1, target: int = EVENTS_P
     pieces = min(max(-(-total // target), partitions_min), total)
     cuts = [total * piece // pieces for piece in range(1, pieces + 1)]
     parts: list[list[Span]] = [[] for _ in cuts]
-    piece, done = 0, 0
+    piece, planned = 0, 0
     for span in spans:
         after = span.after
         while after < span.upto:
-            upto = min(span.upto, after + cuts[piece] - done)
+            upto = min(span.upto, after + cuts[piece] - planned)
             parts[piece].append(Span(span.shard, after, upto))
-            done += upto - after
+            planned += upto - after
             after = upto
-            piece += done == cuts[piece]
+            piece += planned == cuts[piece]
     return [tuple(part) for part in parts]
 
 
@@ -65,7 +65,7 @@ def pack(
     fullness = [(0, 0, number) for number in range(count)]
     for thing, size in ordered:
         # By the number of things where the sizes are equal: what seems empty is spread as well.
-        held, things, number = heappop(fullness)
+        rows, things, number = heappop(fullness)
         parts[number].append(thing)
-        heappush(fullness, (held + size, things + 1, number))
+        heappush(fullness, (rows + size, things + 1, number))
     return [tuple(part) for part in parts]

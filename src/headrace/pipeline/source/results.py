@@ -59,7 +59,7 @@ def _column(batch: pa.RecordBatch, name: str) -> object:
 def _finished_jobs(
     runner: Runner, store: Store, queues: Mapping[tuple[str, str], Queue], batch: pa.RecordBatch
 ) -> list[FinishedJob | None]:
-    """The finished job that each event of a batch left, if it is still there."""
+    """The finished job of each event of a batch, while the store keeps it."""
     rows = batch.select(["tenant", "queue", "id"]).to_pydict()
     born, at = (batch.column(name).cast(pa.int64()).to_pylist() for name in ("enqueued_at", "happened_at"))
     rows_of: dict[tuple[str, str], list[int]] = {}

@@ -124,7 +124,7 @@ JOURNAL_CARRIED = Table((*PLACE, *LINE))
 """The journal with the payloads that the events themselves carry, which most do not."""
 JOURNAL = JOURNAL_CARRIED.without(["payload"])
 JOURNAL_PAYLOADS = Table((_text("payload"), _text("result")))
-"""What `payloads=true` adds to the journal: what an event does not carry is looked up in the store when it is read."""
+"""What `payloads=true` adds to the journal: an event that carries no payload has it looked up in the store."""
 
 JOBS = Table(
     (
@@ -232,7 +232,7 @@ JSON_SCHEMA = pa.schema(
         for written, column in zip(LINE_COLUMNS, LINE, strict=True)
     ]
 )
-"""A line as it is written: the same columns, instants as milliseconds under their own names."""
+"""A line of the journal: the same columns, instants as milliseconds under their own names."""
 
 
 def table_of(options: SourceOptions) -> Table:

@@ -1,4 +1,4 @@
-"""Opens the store of a read or a write where it is needed: on the driver, or in a task that may run elsewhere."""
+"""Opens the store of a read or a write, on the driver or in a task that may run on another machine."""
 
 import asyncio
 import platform

@@ -1,4 +1,4 @@
-"""What all streams of this source have in common: Spark's side of them."""
+"""Gives Spark the methods that it calls on a stream, alike for journals, results and feeds."""
 
 from abc import abstractmethod
 from asyncio import Runner, sleep
@@ -38,7 +38,7 @@ class Pause:
         self._idle_at_ms = self._now_ms() if is_idle else None
 
     async def rest(self) -> None:
-        """Wait until it is time for the next look: at once, unless the last one has found nothing."""
+        """Wait until the next look is due, which is at once unless the last one has found nothing."""
         if self._idle_at_ms is not None:
             left_ms = self._idle_at_ms + LOOK_EVERY_MS - self._now_ms()
             await sleep(max(left_ms, 0) / 1_000)
@@ -79,10 +79,10 @@ class OffsetPlanner(Protocol[Offset, Span]):
     """Decides how far each batch goes. Knows a store, and nothing of Spark."""
 
     async def initial(self) -> Offset:
-        """Where a stream without a checkpoint begins. The same whenever it is call for: Spark asks several times."""
+        """Where a stream without a checkpoint begins; the same in every call, since Spark calls several times."""
 
     async def prepare_available_now(self) -> None:
-        """Never go beyond what is there now."""
+        """Read up to the present end and no further."""
 
     async def latest(self, start: Offset | None, rows_max: int | None, /) -> Offset:
         """Where the batch that begins at `start` ends; `start` itself when there is nothing new."""
@@ -125,7 +125,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
 
     @abstractmethod
     def parse(self, stored: OffsetJson) -> Offset:
-        """An offset of this kind that Spark has kept; `BadConfig` when it is none."""
+        """An offset of this kind that Spark has kept; `BadConfig` for anything else."""
 
     @abstractmethod
     def split(self, spans: Sequence[Span]) -> list[tuple[Span, ...]]:
@@ -191,7 +191,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
         return self._follower
 
     def _run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        assert self._runner is not None  # whoever asks has opened the store
+        assert self._runner is not None  # _follow has opened the store
         return self._runner.run(call)
 
     def __reduce__(self) -> tuple[Any, ...]:

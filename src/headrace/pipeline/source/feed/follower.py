@@ -1,4 +1,4 @@
-"""Follows feeds: where each batch of a stream ends, and what it reads. Knows a store, and nothing of Spark."""
+"""Decides where each batch of a stream over feeds ends, and what it reads; knows nothing of Spark."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -43,7 +43,7 @@ class _Backlog(Struct, frozen=True):
 
 
 class FeedFollower:
-    """Decides how far each batch goes. One for each stream that runs; it remembers what it has looked at."""
+    """Decides how far each batch of one stream goes, and remembers the states of the feeds."""
 
     def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._store = store
@@ -60,7 +60,7 @@ class FeedFollower:
         self._delay = TriggerDelay(options, now_ms)
 
     async def initial(self) -> FeedOffset:
-        """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
+        """Where a stream without a checkpoint begins; the same in every call, since Spark calls several times."""
         if self._initial is None:
             feeds = await find_feeds(self._store, self._options)
             states = {str(each.feed): each for each in await feed_states(self._store, feeds) if each is not None}
@@ -70,7 +70,7 @@ class FeedFollower:
         return self._initial
 
     async def prepare_available_now(self) -> None:
-        """Never go beyond what is there now."""
+        """Read up to the present ends of the logs and no further."""
         states = await feed_states(self._store, await self._find(now=True))
         self._targets = {str(each.feed): each.cursor for each in states if each is not None}
 
@@ -80,7 +80,7 @@ class FeedFollower:
         Refuses to go on when something is missing in a log, unless the options say to count it and go on.
         """
         if start is None:
-            # Spark before 4.2 does not say.
+            # Spark before 4.2 gives none.
             start = self._last or await self.initial()
         await self._pause.rest()
         states = await self._look(start)
@@ -123,11 +123,11 @@ class FeedFollower:
         }
 
     async def plan(self, start: FeedOffset, end: FeedOffset) -> list[FeedSpan]:
-        """What the batch between two offsets reads. Whether it is still there is seen when it is read."""
+        """What the batch between two offsets reads; the read finds out whether the logs still keep it."""
         return end.spans(start)
 
     async def _find(self, *, now: bool = False) -> list[FeedName]:
-        """The feeds that are meant and there; looked for at most every second, unless it must be `now`."""
+        """The feeds that the options select, looked up at most every second, unless it must be `now`."""
         now_ms = self._now_ms()
         if now or self._found_at_ms is None or now_ms >= self._found_at_ms + FIND_EVERY_MS:
             names = self._options.names
@@ -137,7 +137,7 @@ class FeedFollower:
         return self._feeds
 
     async def _look(self, start: FeedOffset) -> dict[str, FeedState | None]:
-        """How the feeds stand that are meant: those that are there, and those that were read up to `start`."""
+        """The states of the selected feeds, and of those that were read up to `start`."""
         feeds = {str(feed): feed for feed in await self._find()}
         for name in start.feeds:
             feed = feed_named(name)
@@ -145,7 +145,7 @@ class FeedFollower:
             if feed.tenant == self._options.tenant and (not self._options.names or feed.name in self._options.names):
                 feeds[name] = feed
         if self._last is None and not {feed.name for feed in feeds.values()}.issuperset(self._options.names):
-            await find_feeds(self._store, self._options)  # which refuses a name that nobody has
+            await find_feeds(self._store, self._options)  # which refuses an unknown name
         return dict(zip(feeds, await feed_states(self._store, list(feeds.values())), strict=True))
 
     async def _backlogs(
@@ -177,7 +177,7 @@ class FeedFollower:
     async def _missing(self, name: str, cursor: FeedCursor | None, state: FeedState | None) -> FeedLoss | None:
         if cursor is None:
             return None
-        # What an earlier run has read is compared once; what this one has, when the log tells of another epoch.
+        # The cursor of an earlier run is compared once, the one of this run when the epoch of the log changes.
         return await find_loss(self._store, name, cursor, state, is_sure=self._last is not None)
 
     def _upto(self, name: str, state: FeedState, after: FeedCursor) -> int:
@@ -197,10 +197,10 @@ def fair_shares(counts: Sequence[int], limit: int | None) -> list[int]:
     counts = list(counts)
     if limit is None or sum(counts) <= limit:
         return counts
-    left = limit
+    remaining = limit
     ordered = sorted(range(len(counts)), key=lambda each: counts[each])
-    for done, each in enumerate(ordered):
-        # Rounded up, so that a feed with little is not kept backlogs by those with much.
-        counts[each] = min(counts[each], -(-left // (len(counts) - done)))
-        left -= counts[each]
+    for rank, each in enumerate(ordered):
+        # Rounded up, so that a feed with little does not wait for those with much.
+        counts[each] = min(counts[each], -(-remaining // (len(counts) - rank)))
+        remaining -= counts[each]
     return counts

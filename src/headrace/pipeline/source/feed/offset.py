@@ -45,7 +45,7 @@ class FeedOffset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @staticmethod
     def parse(stored: Mapping[str, Any]) -> "FeedOffset":
-        """The offset that Spark has kept; `BadConfig` when it is none of ours."""
+        """An offset that Spark has kept; `BadConfig` when another source wrote it."""
         return read_offset(stored, FeedOffset)
 
     def to_json(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from headrace.pipeline.source.store_access import connect
 from headrace.stores.contract.feeds import FeedStore
 
 PRESENT = "present"
-"""The event of an item that is there."""
+"""The event of an item of a feed."""
 _BARE = ("retracted", "deleted")
 """Changes without an item."""
 
@@ -99,7 +99,7 @@ def _batches(url: str, spans: Sequence[FeedSpan], table: Table, fails_on_loss: b
 
 
 class FeedPage(Struct, frozen=True):
-    """Changes of a span that are there."""
+    """Changes of a span that the feed keeps."""
 
     rows: list[Changed]
     reached: FeedCursor

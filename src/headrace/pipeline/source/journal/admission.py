@@ -38,7 +38,7 @@ class _Search:
         self._lows = [span.after for span in spans]
         self._highs = [span.upto for span in spans]
         self._low_ms, self._high_ms = since_ms - 1, until_ms
-        self._left = events_max
+        self._remaining = events_max
         """How many more may be admitted."""
         self._between = sum(span.count for span in spans)
         self._is_slow = False
@@ -53,10 +53,10 @@ class _Search:
     def instant(self) -> int | None:
         """The instant to ask about next; None when the answer is known."""
         width_ms = self._high_ms - self._low_ms
-        if width_ms <= 1 or self._left == 0 or len(self._open()) <= 1:
+        if width_ms <= 1 or self._remaining == 0 or len(self._open()) <= 1:
             return None
-        # Journals grow steadily, mostly: a guess in proportion is close. Where it is not, halving is sure.
-        step_ms = width_ms // 2 if self._is_slow else width_ms * (2 * self._left + 1) // (2 * self._between)
+        # Most journals grow steadily, so a guess in proportion is close; where it is not, halving is sure.
+        step_ms = width_ms // 2 if self._is_slow else width_ms * (2 * self._remaining + 1) // (2 * self._between)
         return self._low_ms + min(max(step_ms, 1), width_ms - 1)
 
     def learn(self, at_ms: int, seqs: Sequence[int]) -> None:
@@ -64,11 +64,11 @@ class _Search:
         width_ms = self._high_ms - self._low_ms
         shards = self._open()
         count = sum(seq - self._lows[shard] for shard, seq in zip(shards, seqs, strict=True))
-        if count > self._left:
+        if count > self._remaining:
             self._high_ms, self._between, changed = at_ms, count, self._highs
         else:
             self._low_ms, self._between, changed = at_ms, self._between - count, self._lows
-            self._left -= count
+            self._remaining -= count
         for shard, seq in zip(shards, seqs, strict=True):
             changed[shard] = seq
         self._is_slow = not self._is_slow and 2 * (self._high_ms - self._low_ms) > width_ms
@@ -77,7 +77,7 @@ class _Search:
         """The spans cut to what is admitted: of the undecided rest, the first shards' events first."""
         admitted = []
         for span, low, high in zip(self._spans, self._lows, self._highs, strict=True):
-            more = min(high - low, self._left)
-            self._left -= more
+            more = min(high - low, self._remaining)
+            self._remaining -= more
             admitted.append(Span(span.shard, span.after, low + more))
         return admitted

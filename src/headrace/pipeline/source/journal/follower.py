@@ -1,4 +1,4 @@
-"""Follows journals: where each batch of a stream ends, and what it reads. Knows a store, and nothing of Spark."""
+"""Decides where each batch of a stream over journals ends, and what it reads; knows nothing of Spark."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,7 +33,7 @@ class _Batch(Struct):
 
 
 class JournalFollower:
-    """Decides how far each batch goes. One for each stream that runs; it remembers what it has looked at."""
+    """Decides how far each batch of one stream goes, and remembers what the journals held."""
 
     def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._journal = store.journal
@@ -50,7 +50,7 @@ class JournalFollower:
         self._delay = TriggerDelay(options, now_ms)
 
     async def initial(self) -> Offset:
-        """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
+        """Where a stream without a checkpoint begins; the same in every call, since Spark calls several times."""
         if self._initial is None:
             await self._shards.require(None)
             await self._shards.find()
@@ -65,7 +65,7 @@ class JournalFollower:
         return self._initial
 
     async def prepare_available_now(self) -> None:
-        """Never go beyond what is there now."""
+        """Read up to the present ends of the journals and no further."""
         await self._shards.find(now=True)
         self._targets = await self._shards.bounds()
 
@@ -75,7 +75,7 @@ class JournalFollower:
         Refuses to go on when something is missing in a journal, unless the options say to count it and go on.
         """
         if start is None:
-            # Spark before 4.2 does not say.
+            # Spark before 4.2 gives none.
             start = self._last or await self.initial()
         await self._pause.rest()
         if self._last is None:

@@ -27,7 +27,7 @@ class Mark(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields
 
     @staticmethod
     def of(seq: int, entries: Sequence[Entry]) -> "Mark":
-        """The mark of the event `seq`, which is all that `entries` hold; they hold nothing when it is not kept."""
+        """The mark of the event `seq`, the only one in `entries`; they are empty when the journal does not keep it."""
         if not entries:
             return Mark(0, seq, "", 0)
         entry = entries[0]
@@ -60,7 +60,7 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @staticmethod
     def parse(stored: Mapping[str, Any]) -> "Offset":
-        """The offset that Spark has kept; `BadConfig` when it is none of ours."""
+        """An offset that Spark has kept; `BadConfig` when another source wrote it."""
         offset = read_offset(stored, Offset)
         if any(name.count("/") != 2 for name in offset.shards):
             raise unknown_form()

@@ -90,7 +90,7 @@ def _reading(entries: Sequence[Entry]) -> pj.ReadOptions:
 
 
 class _Rows:
-    """The columns of some pages, each compute when it is asked for."""
+    """The columns of some pages, each computed when a table needs it."""
 
     def __init__(self, pages: Sequence[JournalPage], entries: Sequence[Entry], counts: Any, lines: Any) -> None:
         self._pages = pages
@@ -184,9 +184,9 @@ def _check_lines(lines: Any, count: int) -> None:
 BATCH_ROWS = 20_000
 """Rows of a batch for Spark: enough to outweigh what each costs, and a few MiB."""
 FIRST_PAGE_ENTRIES = 20
-"""Before it is known how many events an entry holds."""
+"""The first page of a read, which shows how many events an entry holds."""
 PAGES_AHEAD = 2
-"""Pages that are fetched before they are asked for: one to parse next, one under way."""
+"""Pages that are fetched ahead: one to parse next, one under way."""
 
 
 def read_spans(
@@ -254,8 +254,7 @@ def _page_groups(pages: Iterator[JournalPage]) -> Iterator[list[JournalPage]]:
 
 
 class Fetching:
-    """A thread with an event loop and a store of its own that fetches the pages of spans, a few ahead of who reads
-    them."""
+    """Fetches the pages of spans, a few ahead of the reader, in a thread with an event loop and a store of its own."""
 
     def __init__(self, url: str, spans: Sequence[Span], fails_on_loss: bool) -> None:
         self._url = url
@@ -306,7 +305,7 @@ class Fetching:
         try:
             with connect(self._url) as (runner, store):
                 runner.run(self._fetch(store.journal))
-        except BaseException as error:  # noqa: BLE001  (whoever reads raises it, in a thread that is listened to)
+        except BaseException as error:  # noqa: BLE001  (raised again where the pages are read)
             self._fetched.put(error)
         else:
             self._fetched.put(None)

@@ -44,10 +44,10 @@ class PayloadEvent(Struct, frozen=True, gc=False):
 class _IdHistory:
     """What is known of an id behind an event, while its events are gone through from the last to the first."""
 
-    __slots__ = ("blocked_job", "held", "owns_finished_job", "replayed")
+    __slots__ = ("blocked_job", "current", "owns_finished_job", "replayed")
 
     def __init__(self) -> None:
-        self.held: PayloadSource | None = PayloadSource((), LIVE)
+        self.current: PayloadSource | None = PayloadSource((), LIVE)
         self.blocked_job: PayloadSource | None = PayloadSource((), BLOCKED_JOB)
         self.replayed: dict[int, PayloadSource | None] = {}
         self.owns_finished_job = True
@@ -74,35 +74,35 @@ def payload_sources(events: Sequence[PayloadEvent]) -> tuple[list[PayloadSource 
 
 def _source_of(history: _IdHistory, each: PayloadEvent) -> PayloadSource | None:
     """Where the payload of the event is; the history is then as it was before it."""
-    held = history.held
+    source = history.current
     match each.event:
         case "dead":
             number = each.dead_letter or 0
-            after = history.replayed.pop(number, held)
-            history.held = (
+            after = history.replayed.pop(number, source)
+            history.current = (
                 PayloadSource((number,)) if after is None else PayloadSource((number, *after.dead_letters), after.then)
             )
-            return history.held
+            return history.current
         case "blocked":
-            held, history.blocked_job = history.blocked_job, None
-            return held
+            source, history.blocked_job = history.blocked_job, None
+            return source
         case "cancelled" if each.reason == "blocked":
             history.blocked_job = None
         case "purged" if each.dead_letter is not None:
             pass
         case event if event in _GONE:
-            history.held, history.owns_finished_job = None, False
+            history.current, history.owns_finished_job = None, False
             # The blocked job of a job that is over goes its own way, unless everything was removed.
             if event == "removed":
                 history.blocked_job = None
         case event if event in _WROTE:
             if event == "replayed":
-                history.replayed[each.dead_letter or 0] = held
-            history.held = None
+                history.replayed[each.dead_letter or 0] = source
+            history.current = None
             # What a freed blocked job holds, the enqueue that was blocked has brought; any other blocked job was of
             # another life.
-            history.blocked_job = held if event == "unblocked" else None
-            return held
+            history.blocked_job = source if event == "unblocked" else None
+            return source
     return None
 
 
@@ -160,9 +160,9 @@ class PayloadLookup:
 
     async def _find(self, ids: Mapping[tuple[str, str], list[str]]) -> "_Finds":
         found: _Finds = {}
-        for name, held in ids.items():
-            answers = await self._store.reads.find(self._queues[name], held)
-            found |= {(*name, id): each for id, each in zip(held, answers, strict=True) if each is not None}
+        for name, queue_ids in ids.items():
+            answers = await self._store.reads.find(self._queues[name], queue_ids)
+            found |= {(*name, id): each for id, each in zip(queue_ids, answers, strict=True) if each is not None}
         return found
 
 
@@ -219,7 +219,7 @@ class _Requests:
             if self._sources[row] is not None or self._may_end[row]:
                 tenant, queue, id = self._keys[row]
                 ids.setdefault((tenant, queue), {})[id] = None
-        return {name: list(held) for name, held in ids.items()}
+        return {name: list(queue_ids) for name, queue_ids in ids.items()}
 
     def payload(self, row: int, found: _Finds) -> bytes | None:
         source, known = self._sources[row], found.get(self._keys[row])

@@ -17,7 +17,7 @@ from headrace.stores.contract.store import Store
 
 
 async def find_ranges(store: Store, options: SourceOptions, filters: Filters) -> list[Span]:
-    """The ranges that are in the store now, one for each shard that can hold what is asked for."""
+    """The ranges that the store keeps now, one for each shard that can fulfil the filters."""
     shards = [shard for queue in await find_queues(store, options) for shard in queue.all_shards()]
     check_named("startingOffsets", options.starting, shards)
     check_named("endingOffsets", options.ending, shards)

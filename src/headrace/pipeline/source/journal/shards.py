@@ -1,4 +1,4 @@
-"""The shards whose journals a stream follows, and whether they are still those that it has read."""
+"""Finds the shards that a stream follows, and checks that their journals are still those that it has read."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +18,11 @@ from headrace.pipeline.source.stream_reader import FIND_EVERY_MS
 from headrace.stores.contract.store import Store
 
 EVENTS_AT_ONCE = 16
-"""Single events that are read at a time: a server's answers come in one breath, and no pool runs dry."""
+"""Single events that are read at a time: a enough to pipeline on a server, below the size of a pool."""
 
 
 class FollowedShards:
-    """Shards by name, found anew every second; and what stands in their journals."""
+    """The shards that a stream reads, by name, looked up every second; and what their journals hold."""
 
     def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int]) -> None:
         self._store = store
@@ -79,13 +79,13 @@ class FollowedShards:
         try:
             found = await bounds_of(self._store.journal, list(self.shards.values()))
         except Refused:
-            # A queue was made anew with another number of shards since it was found.
+            # A queue was created again with another number of shards since the last look.
             await self.find(now=True)
             found = await bounds_of(self._store.journal, list(self.shards.values()))
         return {str(shard): bounds for shard, bounds in found.items()}
 
     async def events(self, seqs: Mapping[str, int]) -> dict[str, Sequence[Entry]]:
-        """One event of each of some shards, by its seq; nothing where it is not kept."""
+        """One event of each shard, by its seq; empty where the journal does not keep it."""
         room = asyncio.Semaphore(EVENTS_AT_ONCE)
 
         async def event(name: str, seq: int) -> Sequence[Entry]:
@@ -124,7 +124,7 @@ _NONE = Bounds(0, 1, 0, None, None, 0)
 
 
 class JournalIdentity:
-    """Remembers what it has seen of the journals, and looks into those that tell another story."""
+    """Tells whether journals are still those that were read: remembers what they held, and checks those that differ."""
 
     def __init__(self, shards: FollowedShards) -> None:
         self._shards = shards
@@ -133,7 +133,7 @@ class JournalIdentity:
         self._checked: dict[str, Mark] = {}
 
     def remember(self, bounds: dict[str, Bounds]) -> None:
-        """Take what was looked at as seen."""
+        """Take bounds as seen."""
         self.bounds = bounds
 
     def trust(self, marks: Mapping[str, Mark]) -> None:
@@ -149,7 +149,7 @@ class JournalIdentity:
         if not doubted:
             return bounds, []
         if any(name not in bounds or bounds[name].last_seq == 0 for name in doubted):
-            # It may be gone, or was made anew since queues were looked for.
+            # The queue may have been deleted, or created again, since the last look.
             await self._shards.find(now=True)
             bounds = await self._shards.bounds()
         now = await self._shards.marks({name: mark.seq for name, mark in doubted.items()})
@@ -169,8 +169,8 @@ class JournalIdentity:
         return resume_after(found, cut)
 
     def _is_doubted(self, name: str, mark: Mark, bounds: Mapping[str, Bounds]) -> bool:
-        """Whether a journal must be looked into. What it holds tells without, mostly: a journal that was made anew
-        has another first event, and one that lost its tail another epoch."""
+        """Whether an event of a journal must be read to know it again. Mostly its bounds suffice: a queue that was
+        created again has another first event, and a store that lost its tail another epoch."""
         now, seen = bounds.get(name), self.bounds.get(name)
         if now is None or seen is None or self._checked.get(name) != mark:
             return True
@@ -185,6 +185,6 @@ class JournalIdentity:
             return Loss(name, "gone", mark, _NONE) if mark.seq and self._shards.is_gone(name) else None
         found = find_loss(name, mark, bounds, now)
         if found is not None and found.kind == "trimmed" and is_first and not mark.digest:
-            # Nothing was read yet: the earliest that is kept is what was asked for, also when it moves.
+            # Nothing was read yet, and `earliest` moves with retention.
             return None
         return found

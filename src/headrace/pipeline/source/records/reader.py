@@ -97,12 +97,12 @@ async def _ranges(store: Store, shard: Shard, sizes: Mapping[Group, int], rows_m
 
 
 def groups_to_read(options: SourceOptions, filters: Filters) -> tuple[Group, ...]:
-    """The groups that can have rows that are asked for."""
+    """The groups whose rows can fulfil the filters."""
     if options.what == "dead":
         return ("dead",)
     if options.what == "results":
-        is_asked = any(filters.allows("outcome", state.value) for state in STATES["ended"])
-        return ("ended",) if is_asked and filters.allows("kept", True) else ()
+        has_outcome = any(filters.allows("outcome", state.value) for state in STATES["ended"])
+        return ("ended",) if has_outcome and filters.allows("kept", True) else ()
     return tuple(
         group for group, states in STATES.items() if any(filters.allows("state", state.value) for state in states)
     )
@@ -130,7 +130,7 @@ class RecordPartition(HostPartition):
 
 
 class RecordReader(FilteredReader):
-    """The records of the queues that the options name, each part of them as it is when it is read."""
+    """The records of the queues that the options select, each part as of the instant at which it is read."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
         self._options = options

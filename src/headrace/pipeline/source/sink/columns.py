@@ -1,4 +1,4 @@
-"""The columns that a write takes: checked when it is planned, read as Python values, hashed into keys."""
+"""Checks the columns of a write, reads them as Python values, and hashes them into keys."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -181,7 +181,7 @@ def _is_utf8(column: pa.Array) -> bool:
 
 
 def _is_json_text(cell: bytes) -> object:
-    cell.decode()  # who looks for JSON alone takes any bytes within a text
+    cell.decode()  # the JSON decoder accepts any bytes within a text
     return _is_json(cell)
 
 

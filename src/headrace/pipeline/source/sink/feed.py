@@ -1,4 +1,4 @@
-"""Items out of rows: published, or edited where they differ; what is there as it should be is left alone."""
+"""Publishes rows as items of feeds, edits items that differ, and leaves equal ones alone."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _HINT = "put it into the item, for example with struct(…), or leave it out"
 
 
 class FeedSink:
-    """Publishes an item for each row. Without an id, the item itself says who it is."""
+    """Publishes an item for each row; an item without an id gets one from its content."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -124,11 +124,11 @@ class _FeedTask:
     async def _split_unchanged(
         self, feed: FeedName, publications: Sequence[Publication]
     ) -> tuple[list[Publication], list[Item]]:
-        """What is to be published, and the items that are there as they should be."""
-        there = await retry(lambda: self._store.items.find(feed, [each.id or "" for each in publications]))
+        """What is to be published, and the items that need no change."""
+        items = await retry(lambda: self._store.items.find(feed, [each.id or "" for each in publications]))
         changed: list[Publication] = []
         unchanged: list[Item] = []
-        for publication, item in zip(publications, there, strict=True):
+        for publication, item in zip(publications, items, strict=True):
             if item is not None and item.item == publication.item:
                 unchanged.append(item)
             elif item is not None and self._types[feed] == "sorted":

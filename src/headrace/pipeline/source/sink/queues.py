@@ -1,4 +1,4 @@
-"""The queues that rows name: each with the number of shards that it has, if it is there."""
+"""Finds the queues that rows name, each with its number of shards if it exists."""
 
 from collections.abc import Iterable
 from itertools import repeat
@@ -35,7 +35,7 @@ class TargetQueues:
         self._known: dict[QueueRef, Queue | Refused] = {}
 
     async def learn(self, store: Store, refs: Iterable[QueueRef]) -> None:
-        """Find out about queues that were not asked for yet."""
+        """Look up queues that are not known yet."""
         for ref in set(refs) - self._known.keys():
             tenant, name = ref
             if tenant is not None and tenant not in self._tenants:

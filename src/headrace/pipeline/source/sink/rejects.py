@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 class RejectWriter:
-    """The refused rows of one attempt of a task. Its file counts only if the write is told of it at its end."""
+    """The refused rows of one attempt of a task, whose file counts only if the attempt reports it to the driver."""
 
     def __init__(self, folder: str, run: str) -> None:
         self._folder = Path(folder) / TASKS

@@ -1,4 +1,4 @@
-"""The result of a write: what each task counts, what all of them come to, and the feed that it is published to."""
+"""Counts the rows of a write in each task, adds the counts up, and publishes them to a feed."""
 
 import os
 from collections import Counter
@@ -84,7 +84,7 @@ class Written(Struct, frozen=True, kw_only=True):
     examples: dict[str, str] = {}
     """A sentence for each reason."""
     refused_folder: str | None = None
-    """Where the refused rows are kept, if some were and option `refusedDir` says so."""
+    """The folder of the refused rows; None without any, or without option `refusedDir`."""
     exact: bool = True
     """False beyond 20 million rows: then what this run has put in is at least so much, and folded at most."""
     started_at_ms: int = 0
@@ -140,7 +140,7 @@ class WriteTally:
 
 @dataclass
 class Message(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     run: WriteRun
     tally: WriteTally
@@ -195,7 +195,7 @@ _decode_started = msgspec.json.Decoder(_StartedReport).decode
 
 
 async def publish_report(store: Store, feed: FeedName, written: Written) -> None:
-    """Make the counts an item of a feed, which is made if it is missing."""
+    """Publish the counts as an item of a feed, which is created if it is missing."""
     await retry(lambda: _publish(store, feed, written.run, _encode(written)))
 
 
@@ -221,7 +221,7 @@ async def _publish(store: Store, feed: FeedName, id: str, item: bytes) -> None:
 
 
 async def make_feed(store: Store, feed: FeedName, instance: str) -> None:
-    """Make a feed unless it is there."""
+    """Create a feed unless it exists."""
     try:
         await store.feeds.create(feed, instance=instance)
     except Refused as refused:

@@ -63,7 +63,7 @@ COLUMNS: dict[str, ColumnSpec] = {
     "refusal": TEXT,
 }
 Refuse = Callable[[Refused, Callable[[], Row]], None]
-"""Takes the refusal of a row, and what tells the row if somebody wants to keep it."""
+"""Takes the refusal of a row, and a function that gives the row where refused rows are kept."""
 INSTANTS = tuple(name for name, spec in COLUMNS.items() if spec is INSTANT)
 _REASON_SENTENCE = re.compile(r"([a-z][a-z0-9_]{0,39}): (.+)", re.DOTALL)
 _NO_KIND = Refused("bad_kind", "the row names no kind; fill column 'kind', or give option kind")
@@ -92,7 +92,7 @@ class JobFrame:
         return queue_refs(self._options, self.count, self._columns.get("tenant"), self._columns.get("queue"))
 
     def row(self, at: int) -> Row:
-        """What a row says, as it is kept when it is refused."""
+        """The columns of a refused row, as they are kept."""
         found: Row = {name: cells[at] for name, cells in self._columns.items()}
         found["tenant"] = found.get("tenant") or self._options.tenant
         found["queue"] = found.get("queue") or self._options.name
@@ -188,7 +188,7 @@ def _deriver(queue: Queue, start: str) -> Callable[[str], str]:
 
 
 def job_row(job: Job, start: str) -> Row:
-    """What a row said that has become a job, as it is kept when the store refuses it."""
+    """The columns of a row whose job the store has refused, as they are kept."""
     policy = job.policy
     return {
         "kind": job.kind,

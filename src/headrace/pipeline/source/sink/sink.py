@@ -75,7 +75,7 @@ def end_run(options: WriteOptions, run: WriteRun, messages: Sequence[WriterCommi
 
 
 def _kept_rejects(options: WriteOptions, run: WriteRun, tallies: Sequence[WriteTally]) -> str | None:
-    """Where the refused rows are, now that it is known which tasks count."""
+    """The folder of the refused rows, once it is known which attempts of tasks count."""
     if options.refused_dir is None:
         return None
     names = [tally.refused_file for tally in tallies if tally.refused_file is not None]
@@ -146,7 +146,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _batch_of_task() -> tuple[str | None, str | None]:
-    """The query and the batch that this task works for. Spark tells them to its tasks, but promises nothing."""
+    """The query and the batch of this task, from local properties of Spark that are not documented."""
     context = TaskContext.get()
     if context is None:
         return None, None

@@ -317,4 +317,4 @@ async def test_a_partial_check_is_reported_as_partial() -> None:
     checks = run_checks(replace(known, queues=[replace(queue, shards=[[Findings(cursor="more")]])]), VERSIONS)
 
     [check] = [each for each in checks if each.check == "damage"]
-    assert (check.status, check.found) == ("ok", "only a part of mail was looked at; --full looks at every record")
+    assert (check.status, check.found) == ("ok", "only part of mail was checked; --full checks every record")

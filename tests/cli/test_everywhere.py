@@ -64,7 +64,7 @@ DAY: tuple[tuple[tuple[str, ...], tuple[str, ...], dict[str, Any], str], ...] = 
     (("feeds", "retract"), ("board", "a"), {"statuses": {"retracted": 1}}, "retracted"),
     (("feeds", "delete"), ("board", "--yes"), {"deleted": True}, "'board' was deleted"),
     (("pipeline", "views"), (), {}, "TEMPORARY VIEW `jobs_greet` AS SELECT"),
-    (("doctor",), ("--repair",), {}, "every record is where it should be"),
+    (("doctor",), ("--repair",), {}, "every record and every counter"),
 )
 
 

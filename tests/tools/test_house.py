@@ -13,9 +13,10 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "headrace"
 
 ROOMS = (
     "app",
-    "cli/pipeline",
+    "cli",
     "client",
     "feeds",
+    "inspect",
     "model",
     "pipeline/audit",
     "pipeline/flows",
@@ -45,13 +46,15 @@ NOUNS_IN_ING = frozenset(
 )
 """Words of the field that end like a gerund."""
 
-PAIRS = frozenset({("feed", "feeds")})
+PAIRS = frozenset({("feed", "feeds"), ("worker", "workers")})
 """Modules of one room that differ by an ending, and mean what it says: one of them, and all of a tenant."""
 
 ROOM_MODULES_MAX = 25
 FILE_LINES = range(40, 401)
 
 SHORT_FILES = {
+    "cli/exit_codes.py": "what main and all commands end with",
+    "cli/workers.py": "one command",
     "client/tasks.py": "client and worker start tasks alike, and both mind the version of Python here only",
     "model/clock.py": "the door of the system clock",
     "model/redact.py": "what every room calls before a text is shown",

@@ -1,4 +1,4 @@
-"""Does something to many jobs or dead letters: to those that are named, or by filter in bounded steps."""
+"""Acts on many jobs or dead letters: on named ones, or by filter in bounded steps."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

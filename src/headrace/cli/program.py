@@ -97,7 +97,7 @@ def _wanted(arguments: Sequence[str]) -> str | None:
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package; a phrase for one that runs from a source tree."""
+    """The version of an installed package; a phrase for a source tree."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

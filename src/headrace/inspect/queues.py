@@ -87,7 +87,7 @@ class Setting(Struct, frozen=True):
 
 
 def settings_of(queue: Queue, config: QueueConfig) -> list[Setting]:
-    """All settings of a queue, each beside the one that the queue started with."""
+    """All settings of a queue, each beside the initial one of the queue."""
     default = first_config(queue)
     return [Setting(field, getattr(config, field), getattr(default, field)) for field in SETTABLE]
 

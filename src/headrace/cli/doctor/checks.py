@@ -118,7 +118,7 @@ def _epochs(facts: StoreFacts) -> Check:
         return ok("epochs", "the store never lost the end of its journal")
     text = f"the last epoch began at {instant_text(highest)}: a start or failover may have lost the moments before it"
     if facts.health.profile == "fast":
-        return look("epochs", text, "compare what you sent last with what is there; choose a durable profile")
+        return look("epochs", text, "compare the last jobs you sent with the store; choose a durable profile")
     return ok("epochs", f"{text}; its profile is {facts.health.profile}, so nothing answered was lost")
 
 
@@ -139,10 +139,10 @@ def _readers(facts: StoreFacts) -> list[Check]:
         own = [queue for queue in facts.queues if any(each.consumer.name == name for each in queue.readers)]
         found = [(queue.name, _reader(queue, name, facts.now_ms)) for queue in own]
         checks += together(
-            [each for each in found if each[1].status != "ok"], f"are held back by {name!r}, which is away"
+            [each for each in found if each[1].status != "ok"], f"are held back by the absent consumer {name!r}"
         )
         checks += together([each for each in found if each[1].status == "ok"], f"are read by {name!r}")
-    return checks or [ok("journal", "nobody reads it under a name")]
+    return checks or [ok("journal", "no consumer is registered")]
 
 
 def _reader(queue: QueueFacts, name: str, now_ms: int) -> Check:
@@ -154,7 +154,7 @@ def _reader(queue: QueueFacts, name: str, now_ms: int) -> Check:
         f" {duration_text(quiet_ms)} ago{', holds retention back' if holds else ''}"
     )
     if holds and quiet_ms > CONSUMER_QUIET_MS:
-        return look("journal", text, "start it again, or let store.journal.forget free what it holds")
+        return look("journal", text, "restart it, or release its hold with store.journal.forget")
     return ok("journal", text)
 
 
@@ -165,10 +165,10 @@ def _quarantine(facts: StoreFacts) -> list[Check]:
         if total:
             newest = [item for parts in queue.shards for item in parts[0].quarantine][:3]
             named = ", ".join(f"the {each.what} of {each.id!r}" for each in newest)
-            text = f"{queue.name!r}: calls missed {counted(total, 'record')} and went on without (the latest: {named})"
+            text = f"{queue.name!r}: calls skipped {counted(total, 'missing record')} (the latest: {named})"
             found.append((queue.name, wrong("quarantine", text, REPAIR)))
-    return together(found, "have records that calls missed and went on without") or [
-        ok("quarantine", "no call missed a record")
+    return together(found, "have missing records that calls skipped") or [
+        ok("quarantine", "no call skipped a missing record")
     ]
 
 
@@ -180,7 +180,9 @@ def _broken(queue: QueueFacts) -> list[Check]:
             others = f", and {len(breaks) - 1:,} other places are like it" if len(breaks) > 1 else ""
             text = f"{queue.name!r}: in the journal of shard {index} {breaks[0]}{others}"
             checks.append(
-                wrong("damage", text, "headrace pipeline audit shows what readers miss; restore a copy if any")
+                wrong(
+                    "damage", text, "headrace pipeline audit shows what readers miss; restore a backup if there is one"
+                )
             )
     return checks
 
@@ -192,7 +194,7 @@ def _unreadable(queue: QueueFacts) -> list[Check]:
         if lines:
             others = f" and {len(lines) - 1:,} others" if len(lines) > 1 else ""
             text = f"{queue.name!r}: the journal of shard {index} cannot be read at seq {lines[0].seq:,}{others}"
-            hint = "readers go on with what can be read; look at the store's disk, and restore it if there is a copy"
+            hint = "readers skip them; check the store's disk, and restore a backup if there is one"
             checks.append(wrong("damage", f"{text}: {lines[0].why}", hint))
     return checks
 
@@ -218,9 +220,9 @@ def _damage(facts: StoreFacts) -> list[Check]:
     partly = [queue.name for queue in facts.queues if not queue.is_whole]
     if partly:
         others = f" and {len(partly) - 3} others" if len(partly) > 3 else ""
-        text = f"only a part of {', '.join(partly[:3])}{others} was looked at"
-        checks.append(ok("damage", f"{text}; --full looks at every record"))
-    return checks or [ok("damage", "every record is where it should be, and every counter is right")]
+        text = f"only part of {', '.join(partly[:3])}{others} was checked"
+        checks.append(ok("damage", f"{text}; --full checks every record"))
+    return checks or [ok("damage", "every record and every counter is in order")]
 
 
 def queue_checks(queues: Sequence[QueueFacts], now_ms: int) -> list[Check]:

@@ -32,10 +32,10 @@ def command(url: Url = None, repair: Repair = False, full: Full = False, json: J
     output = Output(json=json)
     repairs, facts = with_store(url, lambda store: _examine(store, output, repair=repair, full=full))
     checks = run_checks(facts, _versions(facts.health.store))
-    verdict = worst(checks)
+    status = worst(checks)
     output.document(
         {
-            "verdict": verdict,
+            "verdict": status,
             "checks": checks,
             "repairs": repairs,
             "health": facts.health,
@@ -47,7 +47,7 @@ def command(url: Url = None, repair: Repair = False, full: Full = False, json: J
     if repairs is not None:
         output.say(repairs.text)
     output.table(COLUMNS, [(each.check, each.status, each.found, each.todo) for each in checks], empty="")
-    return NO if verdict == "wrong" else OK
+    return NO if status == "wrong" else OK
 
 
 async def _examine(store: Store, output: Output, *, repair: bool, full: bool) -> tuple[Repairs | None, StoreFacts]:

@@ -102,7 +102,7 @@ async def _look_at(store: Store, queue: Queue, now_ms: int, *, full: bool) -> Qu
 
 
 async def _inspect(store: Store, shard: Shard, now_ms: int, *, full: bool) -> list[Findings]:
-    # A lease that ran out a moment ago is no fault: the next claim takes it back.
+    # A lease that expired a moment ago is fine: the next claim releases it.
     late_ms = max(now_ms - LATE_MS, 0)
     parts = [await store.integrity.check(shard, now_ms=late_ms)]
     while (cursor := parts[-1].cursor) is not None and (full or len(parts) < INSPECT_PARTS_MAX):

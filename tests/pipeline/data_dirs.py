@@ -1,46 +1,25 @@
 """Tables of a folder, written by hand: rows name what a test is about, and everything else is nothing."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.stats.columns import STATS
+from headrace.pipeline.stats.columns import LAYOUT, STATS
+from headrace.pipeline.stats.counted import Range
+from headrace.pipeline.stats.table import APP, StatsState
+from headrace.pipeline.storage.layout import Batch, Layout
+from headrace.pipeline.storage.table import open_table
+from headrace.pipeline.storage.write import write_sorted
+from headrace.pipeline.tables.layouts import LAYOUTS
 
 Row = dict[str, Any]
 
 T0 = 1_790_000_040_000
 """A whole minute: 2026-09-21 14:14:00 UTC."""
-_TIME = pa.timestamp("us", tz="UTC")
-_TEXT, _LONG = pa.string(), pa.int64()
-_SAMPLE = pa.struct([("queue", _TEXT), ("id", _TEXT), ("happened_at", _TIME), ("message", _TEXT)])
-ATTEMPTS = pa.schema(
-    [
-        *((name, _TEXT) for name in ("tenant", "queue", "id", "kind", "outcome")),
-        ("ended_at", _TIME),
-        ("wait_ms", _LONG),
-        ("run_ms", _LONG),
-    ]
-)
-ERRORS = pa.schema(
-    [
-        *((name, _TEXT) for name in ("fingerprint", "tenant", "error_class", "template")),
-        *((name, pa.list_(_TEXT)) for name in ("kinds", "queues")),
-        *((name, _LONG) for name in ("failures", "deaths", "jobs")),
-        *((name, _TIME) for name in ("first_seen", "last_seen")),
-        ("sample_jobs", pa.list_(_SAMPLE)),
-    ]
-)
-USAGE = pa.schema(
-    [
-        ("day", pa.date32()),
-        ("tenant", _TEXT),
-        *((name, _LONG) for name in ("enqueued", "done", "dead", "deliveries", "run_ms", "payload_bytes")),
-    ]
-)
 
 
 def us(ms: int) -> int:
@@ -48,25 +27,74 @@ def us(ms: int) -> int:
     return ms * 1_000
 
 
-def window(start_ms: int, tenant: str, queue: str, kind: str, *, length_ms: int = 60_000, **counts: int | None) -> Row:
-    """A row of statistics; counts that are not named are 0."""
+def window(
+    start_ms: int,
+    tenant: str,
+    queue: str,
+    kind: str | None,
+    *,
+    length_ms: int = 60_000,
+    waits: Sequence[int] = (),
+    runs: Sequence[int] = (),
+    **counts: int | None,
+) -> Row:
+    """A row of statistics with the times of its deliveries; counts that are not named are 0."""
     known = dict.fromkeys(STATS.names, 0) | {"backlog": None}
     times = {"window_start": us(start_ms), "window_end": us(start_ms + length_ms)}
-    return known | times | {"tenant": tenant, "queue": queue, "kind": kind} | counts
+    taken = {
+        f"{what}_times": [{"ms": ms, "deliveries": found.count(ms)} for ms in sorted(set(found))]
+        for what, found in (("wait", waits), ("run", runs))
+    }
+    most = {"wait_max": max(waits, default=None), "run_max": max(runs, default=None)}
+    return known | times | taken | most | {"tenant": tenant, "queue": queue, "kind": kind} | counts
 
 
 def write_stats(data_dir: DataDir, rows: Sequence[Row]) -> None:
-    """The table of statistics."""
-    _write(data_dir.table("stats") / "day=2026-09-21" / "20260921T141400Z.parquet", rows, STATS.arrow)
+    """The table of statistics: so many jobs are closed that backlogs come out as the rows say."""
+    totals: dict[Any, int] = {}
+    found, unknown = [], set()
+    for row in sorted(rows, key=lambda row: row["window_start"]):
+        key, backlog, closed = (row["tenant"], row["queue"], row["kind"]), row["backlog"], row["closed"]
+        if backlog is None:
+            unknown.add(f"{row['tenant']}/{row['queue']}/0")
+        else:
+            closed = row["opened"] - backlog + totals.get(key, 0)
+            totals[key] = backlog
+        day = datetime.fromtimestamp(row["window_start"] / 1_000_000, UTC).date()
+        found.append({**row, "closed": closed, "day": day})
+    state = StatsState(
+        window_ms=(rows[0]["window_end"] - rows[0]["window_start"]) // 1_000,
+        counted={name: [Range(1, 2, 2)] for name in unknown},
+        totals=[(*key, total) for key, total in totals.items()],
+    )
+    _commit(data_dir, "stats", LAYOUT, found, (APP, 0), msgspec.to_builtins(state))
+
+
+def failed_jobs(row: Row, jobs: int, message: str) -> list[Row]:
+    """The rows of so many jobs that failed alike, of which the first has what is left for it."""
+    last = {"epoch": 1, "happened_at": row["last_seen"], "message": message}
+    return [
+        {
+            **row,
+            "id": row["id"] if number == 0 else f"{row['id']}-{number}",
+            "shard": 0,
+            "failures": row["failures"] - jobs + 1 if number == 0 else 1,
+            "deaths": row["deaths"] if number == 0 else 0,
+            "last": {**last, "happened_at": last["happened_at"] - number, "seq": jobs - number},
+        }
+        for number in range(jobs)
+    ]
 
 
 def write_table(data_dir: DataDir, name: str, rows: Sequence[Row]) -> None:
     """Another table; columns that a row does not name are null."""
-    schema = {"attempts": ATTEMPTS, "errors": ERRORS, "usage": USAGE}[name]
-    _write(data_dir.table(name) / "part-0.parquet", rows, schema)
+    _commit(data_dir, name, LAYOUTS[name], rows, None, None)
 
 
-def _write(path: Path, rows: Sequence[Row], schema: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    full = [{name: row.get(name) for name in schema.names} for row in rows]
-    pq.write_table(pa.Table.from_pylist(full, schema=schema), path)
+def _commit(data_dir: DataDir, name: str, layout: Layout, rows: Sequence[Row], batch: Batch | None, state: Any) -> None:
+    table = open_table(data_dir.location(name), layout, form="parquet")
+    table.prepare()
+    names = layout.schema.names
+    found = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows], schema=layout.schema)
+    files = write_sorted(iter([found.sort_by("day")]), layout, table.write_location, name)
+    table.commit(list(files), batch=batch, state=state)

@@ -73,9 +73,16 @@ def _row(group: list[Row], window_ms: int) -> Row:
         values = sorted(event[f"{what}_ms"] for event in ended if event[f"{what}_ms"] is not None)
         for percent in (50, 95, 99):
             # By nearest rank: the smallest value that so many percent of all do not exceed.
-            row[f"{what}_p{percent}"] = values[(percent * len(values) + 99) // 100 - 1] if values else None
+            rank = (percent * len(values) + 99) // 100 - 1
+            row[f"{what}_p{percent}"] = three_digits(values[rank]) if values else None
         row[f"{what}_max"] = values[-1] if values else None
     return row
+
+
+def three_digits(ms: int) -> int:
+    """A time as statistics keep it."""
+    unit = int(10 ** max(len(str(ms)) - 3, 0))
+    return (ms + unit // 2) // unit * unit
 
 
 def _open_change(event: Row) -> int:

@@ -5,12 +5,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
-from headrace.pipeline.stats.run import follow_stats
+from headrace.pipeline.stats.columns import TIMES
+from headrace.pipeline.stats.run import follow_stats, read_stats
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import ask
 from tests.pipeline.stats_by_hand import Place, Row, journal_of, stats_by_hand
@@ -26,18 +26,16 @@ def follow(spark: SparkSession, url: str, folder: Path, **options: Any) -> None:
     assert query.awaitTermination(SECONDS_MAX)
 
 
-def rows_in(folder: Path) -> dict[Place, Row]:
-    """The rows of all files, by place."""
-    found = {}
-    for file in sorted(folder.glob("day=*/*.parquet")):
-        for row in pq.read_table(file, partitioning=None).to_pylist():
-            start = row.pop("window_start")
-            assert file.name == f"{start:%Y%m%dT%H%M%SZ}.parquet"
-            assert file.parent.name == f"day={start:%Y-%m-%d}"
-            assert (row.pop("window_end") - start).total_seconds() * 1_000 == WINDOW_MS
-            place = (int(start.timestamp()) * 1_000, row.pop("tenant"), row.pop("queue"), row.pop("kind"))
-            assert place not in found
-            found[place] = row
+def rows_in(spark: SparkSession, folder: Path) -> dict[Place, Row]:
+    """The rows of the table, by place and in their order."""
+    found: dict[Place, Row] = {}
+    for row in read_stats(spark, folder).drop(*TIMES).orderBy("window_start", "tenant", "queue").toArrow().to_pylist():
+        start = row.pop("window_start")
+        assert row.pop("day") == start.date()
+        assert (row.pop("window_end") - start).total_seconds() * 1_000 == WINDOW_MS
+        place = (int(start.timestamp()) * 1_000, row.pop("tenant"), row.pop("queue"), row.pop("kind"))
+        assert place not in found
+        found[place] = row
     return found
 
 

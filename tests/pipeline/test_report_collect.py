@@ -13,21 +13,22 @@ from headrace.pipeline.report.collect import collect
 from headrace.pipeline.report.model import ALL, Numbers, Scope, View
 from headrace.pipeline.report.page import page
 from headrace.pipeline.report.part import EVERYTHING, ReportPart
-from tests.pipeline.data_dirs import T0, us, window, write_stats, write_table
+from headrace.pipeline.tables.usage import tenant_usage
+from headrace.pipeline.tables.write import read_table
+from tests.pipeline.data_dirs import T0, failed_jobs, us, window, write_stats, write_table
 
 SAID = "no answer from redis://me:hunter2@cache:6379, token=abc123"
 
 
-def failure(fingerprint: str, tenant: str, queue: str, failures: int) -> dict[str, Any]:
-    sample = {"queue": queue, "id": "a", "happened_at": us(T0), "message": SAID}
+def failures(fingerprint: str, tenant: str, queue: str, count: int) -> list[dict[str, Any]]:
     names = {"fingerprint": fingerprint, "tenant": tenant, "error_class": "OSError", "template": "token=abc123"}
-    counts = {"failures": failures, "deaths": 0, "jobs": failures, "first_seen": us(T0), "last_seen": us(T0)}
-    return names | counts | {"kinds": ["k"], "queues": [queue], "sample_jobs": [sample]}
+    job = {"queue": queue, "id": "a", "kinds": ["k"], "failures": count, "deaths": 0}
+    return failed_jobs(names | job | {"first_seen": us(T0), "last_seen": us(T0)}, 1, SAID)
 
 
 def used(day: int, tenant: str) -> dict[str, Any]:
     counts = {"enqueued": 1, "done": 1, "dead": 0, "deliveries": 1, "run_ms": 1, "payload_bytes": 1}
-    return {"day": date(2026, 9, day), "tenant": tenant} | counts
+    return {"day": date(2026, 9, day), "tenant": tenant, "queue": "mail"} | counts
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,9 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> DataDir:
             window(T0, "birch", "web", "k", done=4, opened=9, backlog=5),
         ],
     )
-    many = [failure(f"f{number}", "acme", "mail", 100 + number) for number in range(PAGE_FAILURES_MAX + 1)]
-    write_table(data_dir, "errors", [*many, failure("rare", "acme", "reports", 1), failure("f0", "birch", "web", 7)])
+    many = [row for n in range(PAGE_FAILURES_MAX + 1) for row in failures(f"f{n}", "acme", "mail", 100 + n)]
+    rest = [*failures("rare", "acme", "reports", 1), *failures("f0", "birch", "web", 7)]
+    write_table(data_dir, "errors", many + rest)
     write_table(data_dir, "usage", [used(day, tenant) for day in range(1, 21) for tenant in ("acme", "birch")])
     return data_dir
 
@@ -87,8 +89,8 @@ def test_queues_without_a_known_backlog_are_counted_and_reported(numbers: Number
     assert [(view.scope.name, view.unknown) for view in numbers.views] == [
         *(("", 1), ("acme", 1), ("acme/mail", 0), ("acme/reports", 1), ("birch", 0))
     ]
-    assert "at most 8; unknown of 1 queue" in text
-    assert "Not known of 1 queue, whose journal has lost its beginning." in text
+    assert "peak 8; unknown for 1 queue" in text
+    assert "Not known for 1 queue, whose journal has lost its beginning." in text
 
 
 def test_a_report_of_a_tenant_shows_nothing_of_the_others_and_names_it(spark: SparkSession, data_dir: DataDir) -> None:
@@ -105,7 +107,7 @@ def test_a_report_of_a_tenant_shows_nothing_of_the_others_and_names_it(spark: Sp
 
 
 def test_days_are_asked_for_only_of_those_that_are_shown(spark: SparkSession, data_dir: DataDir) -> None:
-    usage = spark.read.parquet(str(data_dir.table("usage")))
+    usage = tenant_usage(read_table(spark, data_dir, "usage"))
 
     rows = queries.consumption_by_day(usage, ["birch"], 2).collect()
 

@@ -1,15 +1,18 @@
 """Promises of live statistics: whatever comes late, twice or after a fall, they equal what plain Python counts."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName, FeedType
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.stats import touched
-from headrace.pipeline.stats.live import Counted
+from headrace.pipeline.event_source import Events, read_journal
+from headrace.pipeline.stats import table as stats_of
+from headrace.pipeline.stats.live import BatchStats
 from headrace.pipeline.stats.run import follow_stats, read_stats, write_stats
 from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
@@ -24,11 +27,6 @@ MAIL, NEWS, LATE = Queue("mail", "acme", 2), Queue("news", "birch"), Queue("late
 TEN_HOURS_MS = 36_000_000
 LIVE_SECONDS_MAX = 20
 """From an event to the feed while a query runs: some two seconds, on a machine that has nothing else to do."""
-SENTENCE = (
-    "4 events of birch/news came too late for their windows (2023-11-14T22:13:50.000Z to 2023-11-14T22:13:50.000Z),"
-    " which the journal no longer holds whole; these stay as they are until statistics are made from the history, and"
-    " the backlog is not known"
-)
 
 
 @pytest.mark.parametrize("name", SERVED)
@@ -44,12 +42,11 @@ def test_statistics_equal_plain_python_with_late_events_and_a_rerun_changes_noth
     follow(spark, url, folder)
     right, cursors, files = expected(url, MAIL, NEWS, LATE), cursors_of(url), bytes_in(folder)
 
-    follow(spark, url, tmp_path / "again", events_max=600)
-    journal = spark.read.format("headrace").options(url=url, tenant="*").load()
-    write_stats(spark, journal, folder, window_ms=WINDOW_MS, url=url, feed="stats")
+    follow(spark, url, tmp_path / "again", events_max=600, feed=None)
+    write_stats(spark, journal_of(spark, url), folder, url=url, feed="stats")
 
     assert len(right) > 30
-    assert rows_in(folder) == rows_in(tmp_path / "again") == right
+    assert rows_in(spark, folder) == rows_in(spark, tmp_path / "again") == right
     assert (cursors_of(url), bytes_in(folder)) == (cursors, files)
     assert published(url) == right
     assert last_backlogs(right) == open_jobs(url)
@@ -58,10 +55,10 @@ def test_statistics_equal_plain_python_with_late_events_and_a_rerun_changes_noth
 def test_statistics_survive_a_shard_ten_hours_behind_small_batches_and_falls_before_and_after_the_feed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    url, folder, batches = sqlite_url(tmp_path), tmp_path / "stats", list[Counted]()
+    url, folder, batches = sqlite_url(tmp_path), tmp_path / "stats", list[BatchStats]()
     tell(url, bustle(MAIL, 20), fill(LATE, 40, every_ms=TEN_HOURS_MS // 40), make_feed("plain"))
 
-    # Files are written, and the feed refuses; then it is published, and the batch is not committed.
+    # The table is written, and the feed refuses; then it is published, and the batch is not committed.
     with pytest.raises(StreamingQueryException, match="is a plain queue"):
         follow(spark, url, folder, events_max=80)
     tell(url, delete_feed)
@@ -73,55 +70,68 @@ def test_statistics_survive_a_shard_ten_hours_behind_small_batches_and_falls_bef
     assert max(place[0] for place in right) - min(place[0] for place in right) > TEN_HOURS_MS - 1_000_000
     assert (batches[0].batch, batches[0].windows, batches[0].items) == (0, 0, 0)
     assert sum(batch.events for batch in batches) > 2 * 80
-    assert rows_in(folder) == published(url) == right
+    assert rows_in(spark, folder) == published(url) == right
 
 
-def test_a_window_that_the_journal_no_longer_holds_whole_stays_and_is_reported_until_the_history_corrects_it(
+def test_the_backlog_is_not_known_after_a_loss_until_the_history_brings_the_lost_events(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    url, folder, told, batches = sqlite_url(tmp_path), tmp_path / "stats", list[str](), list[Counted]()
+    url, folder = sqlite_url(tmp_path), tmp_path / "stats"
     tell(url, fill(NEWS, 24))
     follow(spark, url, folder)
     tell(url, fill(NEWS, 16, since=24))
-    journal = spark.read.format("headrace").options(url=url, tenant="birch").load().toArrow()
+    whole = journal_of(spark, url).frame.toArrow()
     right = expected(url, NEWS)
 
     tell(url, keep(Shard(NEWS), 5))
-    kept = spark.read.format("headrace").options(url=url, tenant="birch").load().where("seq > 40")
-    history = spark.createDataFrame(journal).unionByName(kept)
-    follow(spark, url, folder, fail_on_loss=False, tell=told.append, on_batch=batches.append)
-    torn = rows_in(folder)
-    # A history that does not reach what came too late has no gap, and yet it does not make the backlog known.
-    write_stats(spark, history.where("seq <= 36"), folder, window_ms=WINDOW_MS)
-    behind = rows_in(folder)
-    written = write_stats(spark, history, folder, window_ms=WINDOW_MS, url=url, feed="stats")
+    kept = journal_of(spark, url).frame.where("seq > 40")
+    follow(spark, url, folder, fail_on_loss=False)
+    torn = rows_in(spark, folder)
+    history = Events(spark.createDataFrame(whole).unionByName(kept), "history", "by hand", source="one", head=3)
+    written = write_stats(spark, history, folder, url=url, feed="stats")
+    again = write_stats(spark, history, folder, url=url, feed="stats")
 
-    assert [row["backlog"] for row in torn.values()] == [10, 20, 24]
-    assert [row["events"] for row in torn.values()] == [10, 10, 4]
-    assert [batch.late for batch in batches] == [4]
-    assert told == [SENTENCE]
-    assert [row["backlog"] for row in behind.values()] == [10, 20, 30, None]
-    assert (written.windows, written.rows, written.changed, written.items) == (4, 4, 1, 2)
-    assert rows_in(folder) == published(url, "birch") == right
+    assert {row["backlog"] for row in torn.values()} == {None}
+    assert sum(row["events"] for row in torn.values()) < 40
+    assert written.events > again.events == again.changed == again.items == 0
+    assert rows_in(spark, folder) == published(url, "birch") == right
     assert read_stats(spark, folder).where("day = date'2023-11-14'").count() == 4
 
 
-def test_events_that_a_window_holds_already_are_not_late_when_the_journal_drops_them_before_their_batch(
-    spark: SparkSession, tmp_path: Path
+def test_statistics_are_made_anew_by_other_windows(spark: SparkSession, tmp_path: Path) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "stats"
+    tell(url, fill(NEWS, 40))
+    follow(spark, url, folder, feed=None)
+    journal = journal_of(spark, url)
+
+    with pytest.raises(BadConfig, match=r"holds windows of 10\.0 s, and 1 h 0 m was asked for; make them anew"):
+        write_stats(spark, journal, folder, window_ms=3_600_000)
+    for window_ms in (500, 1_500, 2 * 86_400_000):
+        with pytest.raises(BadConfig, match="give whole seconds, from 1 s to 24 h"):
+            write_stats(spark, journal, folder, window_ms=window_ms)
+    write_stats(spark, journal, folder, window_ms=3_600_000, rebuild=True)
+
+    assert [(row.events, row.backlog) for row in read_stats(spark, folder).collect()] == [(40, 40)]
+
+
+def test_two_runs_at_once_count_each_event_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, folder, batches = sqlite_url(tmp_path), tmp_path / "stats", list[Counted]()
-    tell(url, fill(NEWS, 8))
+    url, folder = sqlite_url(tmp_path), tmp_path / "stats"
+    tell(url, fill(NEWS, 24))
+    journal, commit, met = journal_of(spark, url), stats_of.commit, list[int]()
 
-    def drop(batch: Counted) -> None:
-        if not batches:
-            tell(url, keep(Shard(NEWS), 5))
-        batches.append(batch)
+    def met_by_another(*args: Any) -> None:
+        if not met:
+            met.append(1)
+            write_stats(spark, journal, folder, window_ms=WINDOW_MS)
+        commit(*args)
 
-    follow(spark, url, folder, events_max=4, feed=None, on_batch=drop)
+    monkeypatch.setattr(stats_of, "commit", met_by_another)
+    written = write_stats(spark, journal, folder, window_ms=WINDOW_MS)
 
-    assert [batch.events for batch in batches[:2]] == [4, 4]
-    assert [batch.late for batch in batches] == [0] * len(batches)
-    assert [(row["events"], row["backlog"]) for row in rows_in(folder).values()] == [(8, 8)]
+    assert written.changed == 0
+    assert rows_in(spark, folder) == expected(url, NEWS)
 
 
 def test_a_rerun_leaves_a_full_feed_as_it_is_from_the_same_folder_and_from_a_new_one(
@@ -132,8 +142,7 @@ def test_a_rerun_leaves_a_full_feed_as_it_is_from_the_same_folder_and_from_a_new
     follow(spark, url, folder, events_max=15)
     before, full = cursor_of(url, "birch"), items_of(url, "birch")
 
-    journal = spark.read.format("headrace").options(url=url, tenant="birch").load()
-    again = write_stats(spark, journal, folder, window_ms=WINDOW_MS, url=url, feed="stats")
+    again = write_stats(spark, journal_of(spark, url), folder, url=url, feed="stats")
     follow(spark, url, tmp_path / "new", events_max=15)
     after = cursor_of(url, "birch")
     tell(url, fill(NEWS, 10, since=40))
@@ -145,27 +154,8 @@ def test_a_rerun_leaves_a_full_feed_as_it_is_from_the_same_folder_and_from_a_new
     assert items_of(url, "birch") == {place: right[place] for place in list(right)[3:]}
 
 
-def test_windows_between_scattered_ones_do_not_come_to_the_driver(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, came, rows_of = sqlite_url(tmp_path), list[int](), touched.rows_of
-    tell(url, fill(NEWS, 100))
-    wanted = {T0 + number * WINDOW_MS for number in (0, 2, 4, 6, 9)}
-
-    def noting(frame: DataFrame) -> list[tuple[int, Row]]:
-        found = rows_of(frame)
-        came.extend(start_ms for start_ms, _ in found)
-        return found
-
-    monkeypatch.setattr(touched, "rows_of", noting)
-    windows = [(start_ms, ("birch", "news")) for start_ms in wanted]
-    found = touched.count_anew(spark, {"url": url, "tenant": "birch"}, WINDOW_MS, windows)
-
-    assert found.keys() == set(came) == wanted
-
-
 def test_an_event_is_in_the_feed_within_seconds_while_the_query_runs(spark: SparkSession, tmp_path: Path) -> None:
-    url, batches = sqlite_url(tmp_path), list[Counted]()
+    url, batches = sqlite_url(tmp_path), list[BatchStats]()
     tell(url, fill(NEWS, 1))
     query = follow_stats(spark, url, tmp_path / "stats", window_ms=WINDOW_MS, every_ms=200, on_batch=batches.append)
     try:
@@ -178,12 +168,16 @@ def test_an_event_is_in_the_feed_within_seconds_while_the_query_runs(spark: Spar
     assert sum(batch.items for batch in batches) >= 2
 
 
+def journal_of(spark: SparkSession, url: str) -> Events:
+    return Events(read_journal(spark, url), "journal", url)
+
+
 def opened_in(url: str) -> list[int]:
     """How many jobs came in each window of the feed."""
     return [row["opened"] for row in items_of(url, "birch").values()]
 
 
-def fall_over(_: Counted) -> None:
+def fall_over(_: BatchStats) -> None:
     raise RuntimeError("fell over")
 
 

@@ -1,42 +1,62 @@
-"""Promises of statistics in feeds, and of windows that a journal holds whole."""
+"""Promises of statistics in feeds: an edit for what differs, and nothing for what is equal or was evicted."""
 
 import json
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName, Publication
-from headrace.model.names import Queue, Shard
-from headrace.pipeline.stats.columns import Row, key_of
-from headrace.pipeline.stats.merge import Visited
-from headrace.pipeline.stats.publish import publication
-from headrace.pipeline.stats.publish import publish as publish_windows
-from headrace.pipeline.stats.whole import Looking
+from headrace.pipeline.stats.columns import ROW, Row
+from headrace.pipeline.stats.publish import Publisher, publication
 from headrace.stores.contract.store import Store
-from tests.pipeline.filled_journals import LATER, T0, delete, fill, keep
-from tests.pipeline.test_stats_files import MINUTE, NOON, row
 from tests.support.stores import STORES
 
 FEED = FeedName("stats", "acme")
+MINUTE = 60_000
+DAY = 1_440 * MINUTE
+NOON = 19_700 * DAY + DAY // 2
 
 
-def window(number: int, *rows: Row) -> Visited:
-    """A window whose rows the files had before."""
-    return Visited(NOON + number * MINUTE, list(rows), True)
+class Rows(Struct):
+    """The rows of a window, and which of them the table did not have before."""
+
+    start_ms: int
+    rows: list[Row]
+    added: bool = False
 
 
-def new(number: int, *rows: Row) -> Visited:
-    """A window of which there was no file."""
-    return Visited(NOON + number * MINUTE, list(rows), True, frozenset(map(key_of, rows)))
+def row(opened: int, closed: int = 0, *, kind: str | None = "k", queue: str = "mail") -> Row:
+    blank: Row = dict.fromkeys(ROW.names, 0)
+    return blank | {"tenant": "acme", "queue": queue, "kind": kind, "opened": opened, "closed": closed, "events": 1}
+
+
+def window(number: int, *rows: Row) -> Rows:
+    """A window whose rows the table had before."""
+    return Rows(NOON + number * MINUTE, list(rows))
+
+
+def new(number: int, *rows: Row) -> Rows:
+    """A window that the table did not have."""
+    return Rows(NOON + number * MINUTE, list(rows), added=True)
 
 
 async def publish(
-    store: Store, windows: list[Visited], *, since_ms: int | None = None, floors: dict[str, int] | None = None
+    store: Store,
+    windows: list[Rows],
+    *,
+    feed: str = "stats",
+    since_ms: int | None = None,
+    floors: dict[str, int] | None = None,
 ) -> int:
-    """As a folder that has published before, unless it is told otherwise."""
+    """As a table that has published before, unless it is told otherwise."""
     known = {str(FEED): -1} if floors is None else floors
-    return await publish_windows(store, "stats", MINUTE, windows, since_ms=since_ms, floors=known)
+    publisher = Publisher(store, feed, MINUTE, since_ms, known)
+    for each in windows:
+        for one in each.rows:
+            await publisher.add(each.start_ms, one, is_added=each.added)
+    return await publisher.flush()
 
 
 async def ids(store: Store) -> list[str]:
@@ -105,7 +125,7 @@ async def test_what_was_never_published_comes_late_and_after_a_fall(tmp_path: Pa
         await store.feeds.create(FEED, changes={"items_max": 4}, instance="test")
         await publish(store, [new(n, row(n)) for n in range(4, 10)])
 
-        late = await publish(store, [Visited(NOON, [row(0)], True, frozenset([key_of(row(0))]))])
+        late = await publish(store, [new(0, row(0))])
         killed = await publish(store, [window(n, row(n)) for n in range(4, 12)], since_ms=NOON + 10 * MINUTE)
 
         assert (late, killed) == (1, 2)
@@ -154,7 +174,7 @@ async def test_a_plain_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_ord
         with pytest.raises(
             BadConfig, match="'acme/plain' is a plain queue, whose items cannot be edited; name another"
         ):
-            await publish_windows(store, "plain", MINUTE, [window(0, row(1))], since_ms=None, floors={})
+            await publish(store, [window(0, row(1))], feed="plain", floors={})
 
 
 def test_the_longest_names_still_make_an_id_of_their_own() -> None:
@@ -164,41 +184,3 @@ def test_the_longest_names_still_make_an_id_of_their_own() -> None:
 
     assert all(len(id) == 256 and id.startswith("2023-12-09T12:00:00Z/qqq") for id in made)
     assert made[0] != made[1]
-
-
-async def test_a_window_is_whole_while_nothing_of_it_can_have_been_dropped(tmp_path: Path) -> None:
-    kept, cut, emptied = Queue("kept", "acme", 2), Queue("cut", "acme"), Queue("emptied", "acme")
-    async with STORES["memory"](tmp_path) as store:
-        for queue in (kept, cut, emptied):
-            await fill(queue, 10)(store)
-        await keep(Shard(cut), 4)(store)
-        await store.queues.configure(emptied, {"journal_keep_ms": 1}, now_ms=LATER)
-        await store.journal.trim(Shard(emptied), now_ms=LATER + 10)
-        bounds = await store.journal.bounds(Shard(cut))
-        names = {queue.name: ("acme", queue.name) for queue in (kept, cut, emptied)}
-
-        look = await Looking().look(store, [(*name, 0) for name in (*names.values(), ("acme", "gone"))])
-
-        oldest = bounds.first_at_ms or 0
-        assert T0 < oldest < LATER
-        assert look.is_whole(names["kept"], 0)
-        assert [look.is_whole(names["cut"], at_ms) for at_ms in (0, oldest, oldest + 1)] == [False, False, True]
-        assert not look.is_whole(names["emptied"], LATER)
-        assert look.is_whole(names["emptied"], 4_000_000_000_000)
-        assert not look.is_whole(("acme", "gone"), LATER)
-        assert look.holds("acme/kept/1", 1, 3)
-        assert not look.holds("acme/kept/1", 1, 30)
-
-
-async def test_a_queue_that_was_made_anew_with_fewer_shards_is_looked_at_as_it_is_now(tmp_path: Path) -> None:
-    looking, queue = Looking(), Queue("mail", "acme", 3)
-    async with STORES["memory"](tmp_path) as store:
-        await fill(queue, 6)(store)
-        await looking.look(store, [("acme", "mail", 2)])
-        await delete(queue)(store)
-        await fill(Queue("mail", "acme"), 2)(store)
-
-        look = await looking.look(store, [("acme", "mail", 0)])
-
-        assert look.bounds.keys() == {"acme/mail/0"}
-        assert look.is_whole(("acme", "mail"), T0)

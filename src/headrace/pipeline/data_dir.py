@@ -4,8 +4,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from headrace.pipeline.storage.location import Location
+
 TABLES = ("jobs", "attempts", "stats", "errors", "usage")
-"""Tables by name; each is a folder of Parquet files."""
+"""Tables by name; each is a folder of its own."""
+LIVES = "lives"
+"""The table that holds what the next run of jobs needs of the earlier ones."""
 
 
 class DataDir(Struct, frozen=True):
@@ -25,6 +29,10 @@ class DataDir(Struct, frozen=True):
 
     def table(self, name: str) -> Path:
         """The folder of a table."""
-        if name not in TABLES:
+        if name not in (*TABLES, LIVES):
             raise ValueError(f"{name} is no table; known are {', '.join(TABLES)}")
         return self.folder / name
+
+    def location(self, name: str) -> Location:
+        """Where a table lies."""
+        return Location.parse(self.table(name))

@@ -1,5 +1,6 @@
 """Reads the events that tables are made of: from the history when there is one, else from the store's journal."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import Struct
@@ -24,6 +25,18 @@ class Events(Struct, frozen=True):
     origin: Origin
     of: str
     """The folder of the history, or the store without its secrets."""
+    source: str = ""
+    """Which events these are, of which tenant and queues: tables are brought forward by those of one source alone."""
+    head: int | None = None
+    """The last batch of the history; None for a journal, whose tables are always made anew."""
+    read: "Callable[[int, int], DataFrame] | None" = None
+    """Reads the events of batches above the first number, up to the second."""
+
+    def between(self, after: int, upto: int) -> "DataFrame":
+        """The events of batches above `after`, up to `upto`."""
+        if self.read is not None:
+            return self.read(after, upto)
+        return self.frame.where((self.frame.batch > after) & (self.frame.batch <= upto))
 
 
 def events(

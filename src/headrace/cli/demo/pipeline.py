@@ -84,8 +84,10 @@ def _read(spark: Any, url: str, data_dir: "DataDir", id: str, demo: DemoReport, 
     from headrace.pipeline.history.run import follow_history
     from headrace.pipeline.report.report import write_report
     from headrace.pipeline.stats.run import read_stats, write_stats
-    from headrace.pipeline.tables.summary import by_kind, latest_days, most_failures, read_table, top
-    from headrace.pipeline.tables.write import write_errors, write_jobs, write_usage
+    from headrace.pipeline.tables.errors import error_groups
+    from headrace.pipeline.tables.summary import by_kind, latest_days, top
+    from headrace.pipeline.tables.usage import tenant_usage
+    from headrace.pipeline.tables.write import read_table, write_errors, write_jobs, write_usage
 
     with timed("history"):
         follow_history(spark, url, data_dir.history, once=True).awaitTermination()
@@ -101,18 +103,21 @@ def _read(spark: Any, url: str, data_dir: "DataDir", id: str, demo: DemoReport, 
         story = every.frame.where(f"id = '{id}'").orderBy("epoch", "seq")
         demo.life, _ = top(story.select("happened_at", "event", "worker", "fence", "run_ms", "stalls"), 20)
     with timed("stats"):
-        demo.windows = write_stats(spark, every.frame, data_dir.table("stats"), window_ms=WINDOW_MS).windows
+        write_stats(spark, every, data_dir.table("stats"), window_ms=WINDOW_MS)
         sums = [f"sum({name}) AS {name}" for name in ("opened", "closed", "done", "retried", "stalled", "dead")]
         windows = read_stats(spark, data_dir.table("stats"))
         windows.createOrReplaceTempView("windows")
         by_window = f"SELECT window_start, {', '.join(sums)} FROM windows GROUP BY 1 ORDER BY 1"  # noqa: S608 - ours
-        demo.timeline, _ = top(spark.sql(by_window), 1_000)
+        demo.timeline, more = top(spark.sql(by_window), 1_000)
+        demo.windows = len(demo.timeline) + more
     with timed("errors"):
-        demo.fingerprints = write_errors(spark, every, data_dir)
-        demo.errors, _ = top(most_failures(read_table(spark, data_dir, "errors")), ERRORS_SHOWN)
+        write_errors(spark, every, data_dir)
+        groups = error_groups(read_table(spark, data_dir, "errors"))
+        demo.errors, more = top(groups, ERRORS_SHOWN)
+        demo.fingerprints = len(demo.errors) + more
     with timed("usage"):
         write_usage(spark, every, data_dir)
-        demo.usage, _ = top(latest_days(read_table(spark, data_dir, "usage")), 10)
+        demo.usage, _ = top(latest_days(tenant_usage(read_table(spark, data_dir, "usage"))), 10)
     with timed("audit"):
         demo.audit = audit(spark, url)
     with timed("report"):

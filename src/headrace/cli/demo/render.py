@@ -119,7 +119,7 @@ def close(console: Console, folder: Path, demo: DemoReport, audit: "AuditReport"
 def _next(folder: Path) -> list[tuple[str, str]]:
     programs = Path(sys.executable).parent
     found = which("headrace") is not None or not (programs / "headrace").exists()
-    dead = "SELECT kind, reason, count(*) FROM 'headrace-data/jobs/*.parquet' WHERE outcome = 'dead' GROUP BY ALL"
+    dead = "SELECT kind, reason, count(*) FROM delta_scan('headrace-data/jobs') WHERE outcome = 'dead' GROUP BY ALL"
     return [
         *([] if found else [(f"export PATH={quote(str(programs))}:$PATH", "")]),
         (f"cd {quote(str(folder))}", "where commands find store and tables"),

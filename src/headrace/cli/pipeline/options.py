@@ -63,8 +63,10 @@ Conf = Annotated[
     typer.Option("--conf", metavar="NAME=VALUE", help="Setting of Spark, such as spark.driver.memory=4g; repeatable."),
 ]
 Window = Annotated[str, typer.Option("--window", help="Length of a window: 10s, 1m, 1h.")]
-Rows = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show at most; files have all.")]
+Rows = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show at most.")]
 Samples = Annotated[int, typer.Option("--samples", min=1, max=100, help="Jobs to name for each error.")]
+Days = Annotated[int, typer.Option("--days", min=1, help="Last days to sum up here; the tables have all.")]
+Rebuild = Annotated[bool, typer.Option("--rebuild", help="Build the tables from all events, not from new ones only.")]
 Once = Annotated[bool, typer.Option("--once", help="Process what is available now, then exit (AvailableNow).")]
 Every = Annotated[str, typer.Option("--every", help="Interval between batches: 500ms, 10s, 1m.")]
 EventsMax = Annotated[int, typer.Option("--events-max", min=1, help="Events in a batch at most.")]

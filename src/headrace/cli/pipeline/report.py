@@ -7,11 +7,10 @@ import typer
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
 from headrace.cli.parse import typed_duration
-from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
+from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Rebuild, Tenants, engine
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import PipelineRequest, open_events, short_path, spark_session
 from headrace.cli.pipeline.tables import tell_part
-from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 
 Title = Annotated[str | None, typer.Option("--title", help="Title of the page.", show_default=False)]
@@ -33,6 +32,7 @@ def report(
     queue: Queues = ALL,
     origin: From = None,
     window: ReportWindow = None,
+    rebuild: Rebuild = False,
     as_is: AsIs = False,
     title: Title = None,
     master: Master = MASTER,
@@ -49,17 +49,13 @@ def report(
     request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     window_ms = None if window is None else duration_ms("window", typed_duration(window))
     source = None
-    if as_is and queue != ALL:
-        raise BadConfig(
-            "--as-is cannot show one queue: the tables of errors and usage do not tell queues apart; leave out --as-is"
-        )
     if as_is:
         line = ProgressLine(output)
         with spark_session(request.engine, line, 0) as spark:
             from headrace.pipeline.report.report import write_report
 
             line.stage("drawing")
-            write_report(spark, request.data_dir, tenant=tenant, title=title)
+            write_report(spark, request.data_dir, tenant=tenant, queue=queue, title=title)
     else:
         with open_events(request, output) as work:
             if work is None:
@@ -73,6 +69,7 @@ def report(
                 work.events,
                 request.data_dir,
                 window_ms=window_ms,
+                rebuild=rebuild,
                 on_stage=lambda name: work.line.stage(f"{name}, from {work.source}"),
             )
             work.line.stage("drawing")

@@ -23,6 +23,7 @@ from headrace.cli.pipeline.options import (
     MetricsPort,
     Once,
     Queues,
+    Rebuild,
     Rows,
     Tenants,
     Window,
@@ -34,12 +35,11 @@ from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms, duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.stats.live import Counted
+    from headrace.pipeline.stats.live import BatchStats
 
-GLOB = "day=*/*.parquet"
 FEED = "stats"
 Feed = Annotated[str, typer.Option("--feed", help="Feed of each tenant to publish windows to.")]
-NoFeed = Annotated[bool, typer.Option("--no-feed", help="Write files only.")]
+NoFeed = Annotated[bool, typer.Option("--no-feed", help="Write the table only.")]
 
 
 def stats(
@@ -49,6 +49,7 @@ def stats(
     queue: Queues = ALL,
     window: Window = "1m",
     once: Once = False,
+    rebuild: Rebuild = False,
     origin: From = None,
     every: Every = "2s",
     events_max: EventsMax = 100_000,
@@ -62,10 +63,10 @@ def stats(
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Write windows of statistics to files and the tenants' feeds.
+    """Write windows of statistics to a table and the tenants' feeds.
 
-    Runs live until Ctrl-C. With --once, it counts all windows from the history (or the journal) and exits; a live run
-    may go on meanwhile.
+    Runs live until Ctrl-C. With --once, it counts the events of the history (or the journal) that were not counted yet
+    and exits; a live run may go on meanwhile.
 
     Example: headrace pipeline stats --window 10s
     """
@@ -74,15 +75,18 @@ def stats(
     window_ms, every_ms = duration_ms("window", typed_duration(window)), duration_ms("every", typed_duration(every))
     chosen = None if no_feed else feed
     if once:
-        _all_windows(output, request, window_ms, chosen, limit)
+        _all_windows(output, request, window_ms, chosen, limit, rebuild=rebuild)
         return OK
-    if origin is not None:
-        raise BadConfig("--origin is for --once; live statistics follow the journal")
+    if origin is not None or rebuild:
+        option = "--rebuild" if rebuild else "--origin"
+        raise BadConfig(f"{option} is for --once; live statistics follow the journal")
     serving = metrics_host, metrics_port
     return _live(output, request, window_ms, every_ms, events_max, chosen, allow_loss, serving)
 
 
-def _all_windows(output: Output, request: PipelineRequest, window_ms: int, feed: str | None, limit: int) -> None:
+def _all_windows(
+    output: Output, request: PipelineRequest, window_ms: int, feed: str | None, limit: int, *, rebuild: bool
+) -> None:
     with open_events(request, output) as work:
         if work is None:
             return
@@ -94,9 +98,9 @@ def _all_windows(output: Output, request: PipelineRequest, window_ms: int, feed:
         work.line.stage(f"statistics, from {work.source}")
         folder, url = request.data_dir.table("stats"), None if feed is None else request.store
         with job_description(work.spark, "headrace: stats"), held(work.events) as same:
-            done = write_stats(work.spark, same.frame, folder, window_ms=window_ms, url=url, feed=feed)
+            done = write_stats(work.spark, same, folder, window_ms=window_ms, rebuild=rebuild, url=url, feed=feed)
         rows, more = top(latest_windows(read_stats(work.spark, folder)), limit)
-    table = {"rows": done.rows, "folder": str(folder), "windows": done.windows, "changed": done.changed}
+    table = {"rows": done.rows, "folder": str(folder), "events": done.events, "changed": done.changed}
     output.document({"origin": work.events.origin, "tables": {"stats": table}, "items": done.items, "stats": rows})
     output.table(
         ("window", "queue", "kind", "done#", "failed#", "dead#", "wait p95#", "ran p95#", "backlog#"),
@@ -104,9 +108,9 @@ def _all_windows(output: Output, request: PipelineRequest, window_ms: int, feed:
         empty="there are no windows",
     )
     if more:
-        output.say(f"and {more:,} more in the files; --limit shows them")
+        output.say(f"and {more:,} more; --limit shows them")
     output.say(f"from {work.source}:")
-    output.say(f"  {counted(done.rows, 'row')} of {counted(done.windows, 'window')} in {short_path(folder)}/{GLOB}")
+    output.say(f"  {counted(done.rows, 'row')} in {short_path(folder)}, {done.changed:,} of them new or changed")
     _say_feed(output, request, feed, done.items)
 
 
@@ -140,7 +144,6 @@ def _live(
             events_max=events_max,
             feed=feed,
             fail_on_loss=not allow_loss,
-            tell=output.hint if is_counted else None,
             on_batch=counts.add if is_counted else None,
         )
         progress = query_run.follow(query, line, counts.text if is_counted else str)
@@ -150,16 +153,14 @@ def _live(
             "batches": progress.batches,
             "windows": counts.windows if is_counted else None,
             "items": counts.items if is_counted else None,
-            "late": counts.late if is_counted else None,
             "behind": progress.behind,
             "seconds": query_run.seconds,
             "folder": str(folder),
-            "glob": GLOB,
         }
     )
     query_run.say_summary(output, "statistics", progress)
     if is_counted:
-        output.say(f"  {counted(counts.windows, 'file')} written in {short_path(folder)}/{GLOB}")
+        output.say(f"  {counted(counts.windows, 'row')} new or changed in {short_path(folder)}")
         _say_feed(output, request, feed, counts.items)
     return INTERRUPTED if query_run.interrupted else OK
 
@@ -168,13 +169,12 @@ class StatsCounts:
     """What the batches of live statistics came to."""
 
     def __init__(self) -> None:
-        self.windows = self.items = self.late = 0
+        self.windows = self.items = 0
 
-    def add(self, batch: "Counted") -> None:
+    def add(self, batch: "BatchStats") -> None:
         """Take in a batch."""
         self.windows += batch.windows
         self.items += batch.items
-        self.late += batch.late
 
     def text(self) -> str:
         """What was written, for people."""

@@ -1,4 +1,4 @@
-"""`headrace pipeline jobs`, `errors` and `usage`: tables from all events, as Parquet files and at a glance."""
+"""`headrace pipeline jobs`, `errors` and `usage`: bring tables to the last event, and show them at a glance."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +10,12 @@ from headrace.cli.pipeline.options import (
     FOLDER,
     MASTER,
     Conf,
+    Days,
     Dir,
     From,
     Master,
     Queues,
+    Rebuild,
     Rows,
     Samples,
     Tenants,
@@ -33,6 +35,8 @@ def jobs(
     tenant: Tenants = ALL,
     queue: Queues = ALL,
     origin: From = None,
+    rebuild: Rebuild = False,
+    days: Days = 7,
     limit: Rows = SHOWN,
     master: Master = MASTER,
     conf: Conf = None,
@@ -40,7 +44,7 @@ def jobs(
 ) -> None:
     """Write a row per job and per attempt, and show the outcomes.
 
-    The tables are folders of Parquet files, `jobs` and `attempts`; each is replaced in one step.
+    Only new events of the history are read. The overview is about jobs that are open or ended on the last days.
 
     Example: headrace pipeline jobs --queue mail
     """
@@ -49,13 +53,14 @@ def jobs(
     with open_events(request, output) as work:
         if work is None:
             return
-        from headrace.pipeline.tables.summary import by_kind, read_table, top
-        from headrace.pipeline.tables.write import write_jobs
+        from headrace.pipeline.tables.summary import by_kind, top
+        from headrace.pipeline.tables.write import read_table, write_jobs
 
         work.line.stage(f"jobs and attempts, from {work.source}")
-        counts, data_dir = write_jobs(work.spark, work.events, request.data_dir), request.data_dir
+        counts, data_dir = write_jobs(work.spark, work.events, request.data_dir, rebuild=rebuild), request.data_dir
         work.line.stage("counting")
-        frame = by_kind(read_table(work.spark, data_dir, "jobs"), read_table(work.spark, data_dir, "attempts"))
+        both = (read_table(work.spark, data_dir, name, days=days) for name in ("jobs", "attempts"))
+        frame = by_kind(*both)
         rows, more = top(frame, limit)
     _document(output, work.events.origin, {"jobs": counts.jobs, "attempts": counts.attempts}, request, kinds=rows)
     output.table(
@@ -78,6 +83,7 @@ def errors(
     tenant: Tenants = ALL,
     queue: Queues = ALL,
     origin: From = None,
+    rebuild: Rebuild = False,
     samples: Samples = 3,
     limit: Rows = SHOWN,
     master: Master = MASTER,
@@ -86,8 +92,8 @@ def errors(
 ) -> None:
     """Write failures grouped by error, with counts and examples.
 
-    Errors that differ only in numbers, ids and addresses are one group. Each row has a fingerprint, counts, the first
-    and last instant, and the last jobs with this error.
+    Errors that differ only in numbers, ids and addresses are one group. Each group has a fingerprint, counts, the
+    first and last instant, and the last jobs with this error.
 
     Example: headrace pipeline errors --tenant acme --samples 5
     """
@@ -96,12 +102,13 @@ def errors(
     with open_events(request, output) as work:
         if work is None:
             return
-        from headrace.pipeline.tables.summary import most_failures, read_table, top
-        from headrace.pipeline.tables.write import write_errors
+        from headrace.pipeline.tables.errors import error_groups
+        from headrace.pipeline.tables.summary import top
+        from headrace.pipeline.tables.write import read_table, write_errors
 
         work.line.stage(f"errors, from {work.source}")
-        count = write_errors(work.spark, work.events, request.data_dir, samples=samples)
-        rows, more = top(most_failures(read_table(work.spark, request.data_dir, "errors")), limit)
+        count = write_errors(work.spark, work.events, request.data_dir, rebuild=rebuild)
+        rows, more = top(error_groups(read_table(work.spark, request.data_dir, "errors"), samples), limit)
     for row in rows:
         row["template"] = redact(row["template"])
         row["sample_jobs"] = [{**each, "message": redact(each["message"] or "")} for each in row["sample_jobs"]]
@@ -120,6 +127,7 @@ def usage(
     tenant: Tenants = ALL,
     queue: Queues = ALL,
     origin: From = None,
+    rebuild: Rebuild = False,
     limit: Rows = SHOWN,
     master: Master = MASTER,
     conf: Conf = None,
@@ -136,12 +144,13 @@ def usage(
     with open_events(request, output) as work:
         if work is None:
             return
-        from headrace.pipeline.tables.summary import latest_days, read_table, top
-        from headrace.pipeline.tables.write import write_usage
+        from headrace.pipeline.tables.summary import latest_days, top
+        from headrace.pipeline.tables.usage import tenant_usage
+        from headrace.pipeline.tables.write import read_table, write_usage
 
         work.line.stage(f"usage, from {work.source}")
-        count = write_usage(work.spark, work.events, request.data_dir)
-        rows, more = top(latest_days(read_table(work.spark, request.data_dir, "usage")), limit)
+        count = write_usage(work.spark, work.events, request.data_dir, rebuild=rebuild)
+        rows, more = top(latest_days(tenant_usage(read_table(work.spark, request.data_dir, "usage"))), limit)
     _document(output, work.events.origin, {"usage": count}, request, usage=rows)
     names = ("day", "tenant", "events", "enqueued", "done", "dead", "cancelled", "deliveries", "retried", "stalled")
     output.table(
@@ -163,10 +172,10 @@ def _close(
     output: Output, request: PipelineRequest, source: str, counts: dict[str, int], more: int, following: str
 ) -> None:
     if more:
-        output.say(f"and {more:,} more in the files; --limit shows them")
+        output.say(f"and {more:,} more; --limit shows them")
     output.say(f"from {source}:")
     for name, count in counts.items():
-        output.say(f"  {counted(count, 'row')} in {short_path(request.data_dir.table(name))}/*.parquet")
+        output.say(f"  {counted(count, 'row')} in {short_path(request.data_dir.table(name))}")
     tell_part(output, request, *counts)
     output.hint(f"next: {request.words(following)}")
 

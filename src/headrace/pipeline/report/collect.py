@@ -1,7 +1,6 @@
 """Asks the tables of a folder what the report shows."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from py4j.protocol import Py4JJavaError
@@ -17,6 +16,10 @@ from headrace.pipeline.report.part import EVERYTHING, ReportPart
 from headrace.pipeline.report.scopes import named_of, scopes_of, span_of
 from headrace.pipeline.report.views import Row, ViewRequest, views_of
 from headrace.pipeline.stats.run import read_stats
+from headrace.pipeline.stats.table import stats_table
+from headrace.pipeline.tables.errors import error_groups
+from headrace.pipeline.tables.usage import tenant_usage
+from headrace.pipeline.tables.write import read_table, table_of
 
 READ_TRIES = 5
 """How often the tables are read because one was replaced meanwhile, and its files are gone: others write tables less
@@ -27,7 +30,7 @@ T = TypeVar("T")
 
 def collect(spark: SparkSession, data_dir: DataDir, *, made_at_ms: int, part: ReportPart = EVERYTHING) -> Numbers:
     """All that the report shows of a part. Tables that are not there are named in `lacking`; BadConfig if none is."""
-    there = [name for name in WRITTEN_BY if next(_folder(data_dir, name).glob(_GLOBS.get(name, "*.parquet")), None)]
+    there = [name for name in WRITTEN_BY if _is_there(data_dir, name)]
     if not there:
         raise BadConfig(
             f"there is no table in {data_dir.folder} to draw a report from; run headrace pipeline stats, jobs, errors"
@@ -47,15 +50,16 @@ def read_again(ask: Callable[[], T]) -> T:
     raise AssertionError("there is at least one try")
 
 
-_GLOBS = {"stats": "day=*/*.parquet"}
+def _is_there(data_dir: DataDir, name: str) -> bool:
+    now = (stats_table(data_dir.location(name)) if name == "stats" else table_of(data_dir, name)).version()
+    return now is not None and bool(now.files())
 
 
 def _collect(
     spark: SparkSession, data_dir: DataDir, there: Sequence[str], made_at_ms: int, part: ReportPart
 ) -> Numbers:
-    tables = {name: part.of(spark.read.parquet(f"file:{_folder(data_dir, name)}")) for name in there if name != "stats"}
-    # Read once: it may be a file for each minute.
-    stats = part.of(read_stats(spark, _folder(data_dir, "stats"))).cache()
+    tables = {name: part.of(read_table(spark, data_dir, name)) for name in there if name != "stats"}
+    stats = part.of(read_stats(spark, data_dir.location("stats"))).cache()
     try:
         seen = _rows(queries.overview(stats))
         span, scopes = span_of(seen), scopes_of(seen)
@@ -66,7 +70,6 @@ def _collect(
         views=views_of(scopes, span, asked),
         span=span,
         made_at_ms=made_at_ms,
-        latency_of_slowest="attempts" not in tables,
         part=part.text,
         lacking=[name for name in WRITTEN_BY if name not in there],
     )
@@ -79,21 +82,18 @@ def _ask(
     scopes: Sequence[Scope],
     named: Sequence[Scope],
 ) -> ViewRequest:
-    asked = ViewRequest()
-    attempts = queries.scoped(tables["attempts"], named) if "attempts" in tables else None
+    asked = ViewRequest(named=named)
     if span is not None:
         shown = queries.scoped(stats, named)
         asked.counts = _rows(queries.counts(shown, span))
         asked.backlogs = _rows(queries.backlogs(shown, span))
         asked.unknowns = _rows(queries.unknowns(shown))
-        by_bucket = queries.latencies_of_slowest(shown, span) if attempts is None else queries.latencies(attempts, span)
-        asked.latencies = _rows(by_bucket)
-    if attempts is not None:
-        asked.kinds = _rows(queries.kinds(attempts, PAGE_KINDS_MAX))
+        asked.latencies = _rows(queries.latencies(shown, span))
+        asked.kinds = _rows(queries.kinds(shown, PAGE_KINDS_MAX))
     if "errors" in tables:
         asked.failures = _failures(tables["errors"], scopes)
     if "usage" in tables:
-        asked.usage = _usage(tables["usage"], scopes)
+        asked.usage = _usage(tenant_usage(tables["usage"]), scopes)
     return asked
 
 
@@ -103,11 +103,13 @@ def _failures(errors: DataFrame, scopes: Sequence[Scope]) -> list[Row]:
     def most(some: DataFrame, *by: str) -> list[Row]:
         return _rows(queries.failures(some, by, PAGE_FAILURES_MAX, PAGE_SAMPLES_MAX))
 
-    found = most(errors)
+    groups = error_groups(errors, PAGE_SAMPLES_MAX)
+    found = most(groups)
     if tenants := [scope.tenant for scope in scopes if scope.tenant and not scope.queue]:
-        found += most(errors.where(errors.tenant.isin(*tenants)), "tenant")
+        found += most(groups.where(groups.tenant.isin(*tenants)), "tenant")
     if any(scope.queue for scope in scopes):
-        found += most(queries.failures_of(errors, scopes), "tenant", "queue")
+        of_queues = error_groups(queries.failures_of(errors, scopes), PAGE_SAMPLES_MAX, ("tenant", "queue"))
+        found += most(of_queues, "tenant", "queue")
     return found
 
 
@@ -120,7 +122,3 @@ def _usage(usage: DataFrame, scopes: Sequence[Scope]) -> list[Row]:
 
 def _rows(frame: DataFrame) -> list[Row]:
     return [row.asDict(recursive=True) for row in frame.collect()]
-
-
-def _folder(data_dir: DataDir, name: str) -> Path:
-    return data_dir.table(name).absolute()

@@ -4,13 +4,18 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from headrace.model.names import FAIL_KIND
+
 OUTCOMES = ("done", "retried", "stalled", "dead")
 """Ends of deliveries that are throughput; those that were handed back or cancelled are neither work nor failure."""
 COUNTED = (*OUTCOMES, "expired")
 """Counts of each bucket; jobs that expired are among the dead, and died without a delivery."""
+COLOURS = 8
+"""That the style sheet tells apart."""
 QUANTILES = ("p50", "p95", "p99")
-WRITTEN_BY = {"stats": "stats", "attempts": "jobs", "errors": "errors", "usage": "usage"}
+WRITTEN_BY = {"stats": "stats --once", "errors": "errors", "usage": "usage"}
 """The tables that the report is drawn from, and the commands that write them."""
+_INTERNAL = f"{FAIL_KIND.partition('.')[0]}."
 
 
 class Scope(Struct, frozen=True, order=True):
@@ -74,6 +79,11 @@ class Kind(Struct, frozen=True):
     failed: int
     latency: Latency
 
+    @property
+    def is_internal(self) -> bool:
+        """True of a kind that no app registers: Headrace enqueues it on its own queues."""
+        return self.kind.startswith(_INTERNAL)
+
 
 class Sample(Struct, frozen=True):
     """A job that failed."""
@@ -121,7 +131,9 @@ class View(Struct, frozen=True):
     counts: dict[str, list[int]] | None = None
     """By the names of `COUNTED`."""
     backlog: dict[str, list[int]] | None = None
-    """By tenant or queue, the largest first; open jobs at the end of each bucket."""
+    """By tenant or queue in the order of the page; open jobs at the end of each bucket."""
+    colours: dict[str, int] = {}
+    """Of tenants and queues that are named: each has the same one in every chart and list."""
     unknown: int = 0
     """Queues of which nobody knows how many jobs are open; `backlog` is without them."""
     latency: list[Latency] | None = None
@@ -135,15 +147,17 @@ class View(Struct, frozen=True):
     """By tenant; of a single tenant by day."""
     usage_is_by_day: bool = False
 
+    def look(self, name: str) -> str:
+        """The class of the style sheet for a tenant or a queue; others share one."""
+        colour = self.colours.get(name, COLOURS)
+        return f"s{colour}" if colour < COLOURS else "rest"
+
 
 class Numbers(Struct, frozen=True):
-    """The report's content. `latency_of_slowest` says that percentiles are those of the slowest kind in each bucket,
-    since there is no table of attempts to compute them from. `part` names what was asked for, if it was not
-    everything."""
+    """The report's content. `part` names what was asked for, if it was not everything."""
 
     views: list[View]
     span: TimeSpan | None
     made_at_ms: int
-    latency_of_slowest: bool = False
     part: str = ""
     lacking: list[str] = field(default_factory=list)

@@ -44,7 +44,7 @@ def _view(view: View, numbers: Numbers) -> Html:
             *(_latency(what, view, numbers) for what in ("wait", "run")),
             _backlog(view, span),
             sections.failures(view) if view.failures is not None else _lacking("Failures", "errors"),
-            sections.kinds(view) if view.kinds is not None else _lacking("Slowest kinds", "attempts"),
+            sections.kinds(view) if view.kinds is not None else _lacking("Slowest kinds", "stats"),
             sections.usage(view) if view.usage is not None else _lacking("Usage", "usage"),
             class_="cards",
         ),
@@ -67,8 +67,6 @@ def _latency(what: str, view: View, numbers: Numbers) -> Html:
     }[what]
     if view.latency is None or numbers.span is None:
         return _lacking(title, "stats")
-    if numbers.latency_of_slowest:
-        about = f"{about} Those of the slowest kind; headrace pipeline jobs gives those of all."
     quantiles = [getattr(latency, what) for latency in view.latency]
     series = [Series(name, name, [getattr(one, name) for one in quantiles]) for name in QUANTILES]
     if all(one.is_empty for one in series) and not any(one.p50 is not None for one in quantiles):
@@ -81,16 +79,13 @@ def _backlog(view: View, span: TimeSpan | None) -> Html:
         return _lacking("Backlog", "stats")
     if view.backlog is None:
         return charts.empty("Backlog", "Unknown: the journal's beginning is gone, and with it what was open then.")
-    names = list(view.backlog)
-    looks = {name: "rest" if name == OTHERS else f"s{index}" for index, name in enumerate(names)}
-    # The largest lies at the bottom, where its shape can be read.
     series = [
-        Series("others" if name == OTHERS else name, looks[name], levels, short(levels[-1]))
+        Series("others" if name == OTHERS else name, view.look(name), levels, short(levels[-1]))
         for name, levels in view.backlog.items()
     ]
     about = f"Jobs that wait or run, counted {every(span.bucket_ms)}."
     if view.unknown:
-        about += f" Not known of {queues_text(view.unknown)}, whose journal has lost its beginning."
+        about += f" Not known for {queues_text(view.unknown)}, whose journal has lost its beginning."
     return charts.stacked_areas("Backlog", about, span, series, exact)
 
 

@@ -1,14 +1,19 @@
 """Questions that the report asks of the tables, each a pure function; `scoped` says of which tenants and queues."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.report.model import COUNTED, QUANTILES, Scope, TimeSpan
+from headrace.pipeline.report.model import COUNTED, Scope, TimeSpan
+from headrace.pipeline.tables.stats import percentiles
 
-_FAILED = ("retried", "stalled", "dead")
 _SCOPE = ("shown_tenant", "shown_queue")
+_SCOPES: tuple[tuple[str, ...], ...] = ((), _SCOPE[:1], _SCOPE)
+"""Everything, tenants, and queues."""
+_TIMES = ("wait", "run")
 OTHERS = "…"
 """Stands for the tenants and queues that are not named; no name can be this."""
 
@@ -62,33 +67,33 @@ def unknowns(stats: DataFrame) -> DataFrame:
     return queues.where("last.is_unknown").groupBy(*_SCOPE).agg(F.count("*").alias("queues"))
 
 
-def latencies(attempts: DataFrame, span: TimeSpan) -> DataFrame:
-    """Reads attempts that are scoped; returns percentiles for each bucket of everything, of each tenant and queue that
-    is shown: `bucket shown_tenant shown_queue wait_p50 … run_p99 run_max`; a name is null where all are meant."""
-    ended = _ended(attempts).withColumn("bucket", _bucket(F.col("ended_at"), span))
-    inside = ended.where(F.col("bucket").between(0, span.buckets - 1))
-    return inside.groupingSets(_sets("bucket"), "bucket", *_SCOPE).agg(*_percentiles())
-
-
-def latencies_of_slowest(stats: DataFrame, span: TimeSpan) -> DataFrame:
-    """As `latencies`, from stats: percentiles of parts do not add up to those of the whole, so the largest is taken."""
+def latencies(stats: DataFrame, span: TimeSpan) -> DataFrame:
+    """Reads stats that are scoped; returns percentiles for each bucket of everything, of each tenant and queue that is
+    shown: `bucket shown_tenant shown_queue wait_p50 … run_p99`; a name is null where all are meant."""
     rows = stats.withColumn("bucket", _bucket(F.col("window_start"), span))
-    names = [f"{what}_{quantile}" for what in ("wait", "run") for quantile in (*QUANTILES, "max")]
-    return rows.groupingSets(_sets("bucket"), "bucket", *_SCOPE).agg(*(F.max(name).alias(name) for name in names))
+    inside = rows.where(F.col("bucket").between(0, span.buckets - 1))
+    return _times(inside, [["bucket", *scope] for scope in _SCOPES], ("bucket", *_SCOPE))
 
 
-def kinds(attempts: DataFrame, kinds_max: int) -> DataFrame:
-    """Reads attempts that are scoped; returns for everything and for each tenant and queue that is shown the kinds with
-    the longest runs: `shown_tenant shown_queue is_total kind kinds deliveries failed`, and percentiles as `latencies`.
+def kinds(stats: DataFrame, kinds_max: int) -> DataFrame:
+    """Reads stats that are scoped; returns for everything and for each tenant and queue that is shown the kinds with
+    the longest runs: `shown_tenant shown_queue is_total kind kinds deliveries failed run_max`, and percentiles as
+    `latencies`.
 
     The row with `is_total` is about all kinds together.
     """
-    sets = [*_sets(), *_sets("kind")]
-    failed = F.count_if(F.col("outcome").isin(*_FAILED)).alias("failed")
-    rows = (
-        _ended(attempts)
-        .groupingSets(sets, *_SCOPE, "kind")
-        .agg(F.count("*").alias("deliveries"), failed, (F.grouping("kind") == 1).alias("is_total"), *_percentiles())
+    sets = [[*kind, *scope] for scope in _SCOPES for kind in ((), ("kind",))]
+    keys = (*_SCOPE, "kind")
+    delivered = stats.where(F.col("deliveries") > 0)
+    failed = F.sum(F.col("retried") + F.col("stalled") + F.col("dead") - F.col("expired")).alias("failed")
+    counts = delivered.groupingSets([[F.col(name) for name in names] for names in sets], *keys).agg(
+        F.sum("deliveries").alias("deliveries"),
+        failed,
+        F.max("run_max").alias("run_max"),
+        (F.grouping("kind") == 1).alias("is_total"),
+    )
+    rows = _joined(
+        counts, _times(delivered, sets, keys).withColumnRenamed("is_of_all", "is_total"), (*keys, "is_total")
     )
     known = rows.where(F.col("is_total") | F.col("kind").isNotNull())
     scope = Window.partitionBy(*_SCOPE, "is_total")
@@ -98,12 +103,12 @@ def kinds(attempts: DataFrame, kinds_max: int) -> DataFrame:
 
 
 def failures_of(errors: DataFrame, scopes: Sequence[Scope]) -> DataFrame:
-    """Reads errors; returns those of the queues among the scopes, once for each of them, with `queue`."""
-    return errors.withColumn("queue", F.explode("queues")).where(_is_queue_of(scopes))
+    """Reads failed jobs; returns those of the queues among the scopes."""
+    return errors.where(_is_queue_of(scopes))
 
 
 def failures(errors: DataFrame, by: Sequence[str], shown_max: int, samples_max: int) -> DataFrame:
-    """Reads errors; returns for each value of the columns `by` the fingerprints with most failures, those first.
+    """Reads groups of errors; returns for each value of the columns `by` the fingerprints with most failures first.
 
     The columns are those of errors with `tenants`, `samples` with their tenant, and `fingerprints all_failures`, which
     count those that are not returned, too.
@@ -148,25 +153,31 @@ def consumption_by_day(usage: DataFrame, tenants: Sequence[str], days_max: int) 
     return days.where(F.col("rank") <= days_max).drop("rank")
 
 
-def _ended(attempts: DataFrame) -> DataFrame:
-    return attempts.where(F.col("ended_at").isNotNull())
+def _times(stats: DataFrame, sets: Sequence[Sequence[str]], keys: Sequence[str]) -> DataFrame:
+    """The percentiles of all deliveries of each grouping set; `is_of_all` says that the last key is none of its set."""
+    both = F.explode(
+        F.array(*(F.struct(F.lit(what).alias("what"), F.col(f"{what}_times").alias("times")) for what in _TIMES))
+    )
+    entries = (
+        stats.select(*keys, both.alias("both"))
+        .select(*keys, "both.what", F.explode("both.times").alias("time"))
+        .select(*keys, "what", "time.ms", "time.deliveries")
+    )
+    counted = entries.groupingSets(
+        [[F.col(name) for name in (*names, "what", "ms")] for names in sets], *keys, "what", "ms"
+    ).agg(F.sum("deliveries").alias("deliveries"), (F.grouping(keys[-1]) == 1).alias("is_of_all"))
+    entry = F.struct("ms", "deliveries")
+    gathered = counted.groupBy(*keys, "is_of_all").agg(
+        *(F.array_sort(F.collect_list(F.when(F.col("what") == what, entry))).alias(what) for what in _TIMES)
+    )
+    ranks = [column for what in _TIMES for column in percentiles(F.col(what), what)]
+    return gathered.select(*keys, "is_of_all", *ranks)
 
 
-def _sets(*before: str) -> list[list[Column]]:
-    scopes: tuple[tuple[str, ...], ...] = ((), _SCOPE[:1], _SCOPE)
-    return [[F.col(name) for name in (*before, *scope)] for scope in scopes]
-
-
-def _percentiles() -> list[Column]:
-    """Exact ones, by nearest rank: each is a value that was really seen."""
-    wanted = [(what, int(quantile[1:])) for what in ("wait", "run") for quantile in QUANTILES]
-    return [
-        *(
-            F.expr(f"percentile_disc({p / 100}) within group (order by {what}_ms)").cast("long").alias(f"{what}_p{p}")
-            for what, p in wanted
-        ),
-        F.max("run_ms").alias("run_max"),
-    ]
+def _joined(one: DataFrame, other: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Two frames side by side where the keys are the same, or missing in both."""
+    same = reduce(and_, (one[name].eqNullSafe(other[name]) for name in keys))
+    return one.join(other, same, "left").select(one["*"], *(other[name] for name in other.columns if name not in keys))
 
 
 def _bucket(at: Column, span: TimeSpan) -> Column:

@@ -19,6 +19,10 @@ _STEPS_MS: tuple[int, ...] = (
 """Durations that people find round."""
 _LADDER_MS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000, 8_640_000_000)
 """Marks of a logarithmic axis of durations."""
+_LADDER_MARKS_MIN = 3
+"""With fewer marks of the ladder in its range, a logarithmic axis takes those between as well."""
+HEADROOM = 1.04
+"""Of the largest value, so that its stroke is whole."""
 _LOG_FROM = 40
 """A largest value of so many times the typical one is drawn logarithmically: the typical one would lie on the floor."""
 
@@ -39,7 +43,7 @@ class Scale(Struct, frozen=True):
 
 
 def counts(top: float) -> Scale:
-    """An axis from 0 to at least `top` with whole, round marks."""
+    """An axis from 0 to just above `top` with whole, round marks."""
     rough = max(top, 1) / TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = max(next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999), 1)
@@ -53,7 +57,7 @@ def durations(values: list[int]) -> Scale:
     known = sorted(value for value in values if value > 0)
     top = known[-1] if known else 1
     if known and top > _LOG_FROM * max(known[len(known) // 2], 1):
-        return _logarithmic(known[0], top)
+        return _logarithmic(known[0] / HEADROOM, top)
     step = next((step for step in _STEPS_MS if step * TICKS >= top), _STEPS_MS[-1])
     return _linear(top, step, tick_ms)
 
@@ -82,22 +86,20 @@ def _buckets(start_ms: int, end_ms: int, step: int) -> int:
 
 
 def _linear(top: float, step: float, text: Callable[[float], str]) -> Scale:
-    steps = max(math.ceil(top / step - 1e-9), 1)
-    height = steps * step
-    ticks = [Tick(number / steps, "0" if number == 0 else text(number * step)) for number in range(steps + 1)]
-    return Scale(lambda value: value / height, ticks)
+    steps = max(math.floor(top / step + 1e-9), 1)
+    height = max(top, steps * step) * HEADROOM
+    marks = [number * step for number in range(steps + 1)]
+    return Scale(lambda value: value / height, [Tick(mark / height, text(mark) if mark else "0") for mark in marks])
 
 
-def _logarithmic(low: int, high: int) -> Scale:
-    below = max((mark for mark in _LADDER_MS if mark <= low), default=1)
-    above = min((mark for mark in _LADDER_MS if mark >= high), default=high)
-    if above <= below:
-        above = below * 10
-    span = math.log(above / below)
-    marks = [mark for mark in _LADDER_MS if below <= mark <= above]
+def _logarithmic(low: float, high: int) -> Scale:
+    span = math.log(high / low) * HEADROOM
+    marks = [mark for mark in _LADDER_MS if low <= mark <= high]
+    if len(marks) < _LADDER_MARKS_MIN:
+        marks = [mark for mark in _STEPS_MS if low <= mark <= high]
     thin = marks[:: 1 + len(marks) // 7]
     return Scale(
-        lambda value: max(math.log(max(value, below) / below), 0) / span,
-        [Tick(math.log(mark / below) / span, tick_ms(mark)) for mark in thin],
+        lambda value: max(math.log(max(value, low) / low), 0) / span,
+        [Tick(math.log(mark / low) / span, tick_ms(mark)) for mark in thin],
         is_log=True,
     )

@@ -10,7 +10,7 @@ from headrace.pipeline.report.scale import bucket_ms
 
 
 def scopes_of(rows: Iterable[dict[str, Any]]) -> list[Scope]:
-    """Everything, then the tenants and queues with most to show, tenants with their queues behind them.
+    """Everything, then the tenants and queues with most to show, the busiest first, tenants with their queues behind.
 
     A tenant that is alone is everything already, and so is a queue that is alone.
     """
@@ -23,10 +23,10 @@ def scopes_of(rows: Iterable[dict[str, Any]]) -> list[Scope]:
     worthy = Counter({scope: amount for scope, amount in amounts.items() if scope.tenant in tenants})
     queues = [scope for scope, _ in _most(worthy)[:PAGE_QUEUES_MAX] if queues_of[scope.tenant] > 1]
     shown = [ALL]
-    for tenant in sorted(tenants):
+    for tenant in tenants:
         if len(by_tenant) > 1:
             shown.append(Scope(tenant))
-        shown.extend(sorted(scope for scope in queues if scope.tenant == tenant))
+        shown.extend(scope for scope in queues if scope.tenant == tenant)
     return shown
 
 
@@ -40,6 +40,16 @@ def named_of(rows: Iterable[dict[str, Any]], scopes: Iterable[Scope]) -> list[Sc
     shown = {scope.tenant for scope in views} if len(queues_of) > 1 else set(queues_of)
     alone = [Scope(tenant, *queues) for tenant, queues in queues_of.items() if tenant in shown and len(queues) == 1]
     return [*views, *alone]
+
+
+def colours_of(named: Iterable[Scope]) -> dict[str, dict[str, int]]:
+    """By tenant, the numbers of its queues in the order of the page; those of the tenants themselves are under ''."""
+    colours: dict[str, dict[str, int]] = defaultdict(dict)
+    for scope in named:
+        for owner, name in (("", scope.tenant), (scope.tenant, scope.queue)):
+            if name:
+                colours[owner].setdefault(name, len(colours[owner]))
+    return colours
 
 
 def span_of(rows: Iterable[dict[str, Any]]) -> TimeSpan | None:

@@ -12,6 +12,7 @@ NAMES_MAX = 6
 """Kinds, queues or tenants of a fingerprint that are named."""
 NAME_CHARS_MAX = 80
 """Characters of an error's class."""
+_INTERNAL = tag("span", "internal", class_="mark", title="Enqueued by Headrace itself, not by an app")
 
 
 def failures(view: View) -> Html:
@@ -21,13 +22,11 @@ def failures(view: View) -> Html:
     items = [_failure(failure, top, with_tenants=not view.scope.tenant) for failure in shown]
     more, more_failures = view.failures_more
     rest = tag("p", f"and {exact(more)} more with {exact(more_failures)} failures", class_="more") if more else None
-    about: Content = "What went wrong, with numbers, ids and addresses folded."
-    if view.scope.queue:
-        about = joined(about, " Seen in this queue; the counts are those of the tenant.")
+    about: Content = "Failures of one cause together: numbers, ids and addresses are folded."
     legend = tag(
         "ul",
         tag("li", tag("b", class_="swatch dead"), "the job died"),
-        tag("li", tag("b", class_="swatch retried"), "to be tried again"),
+        tag("li", tag("b", class_="swatch retried"), "the attempt is retried"),
         class_="legend",
     )
     content = joined(legend, tag("ol", *items, class_="failures"), rest) if items else _nothing("Nothing has failed.")
@@ -43,14 +42,14 @@ def usage(view: View) -> Html:
         (who, ""),
         ("handlers ran", "bar-head"),
         ("", ""),
-        ("taken in", "wide"),
+        ("enqueued", "wide"),
         ("done", "wide"),
         ("dead", "wide"),
         ("payload", ""),
     ]
-    rows = [_used(one, top) for one in shown]
-    about = f"By {who}: how long handlers ran, and what was taken in." if rows else ""
-    content = _grid(head, rows) if rows else _nothing("Nothing was metered.")
+    rows = [_used(one, top, "s0" if view.usage_is_by_day else view.look(one.name)) for one in shown]
+    about = f"By {who}: how long handlers ran, and what was enqueued." if rows else ""
+    content = _grid(head, rows) if rows else _nothing("There is no usage yet.")
     return _section("Usage", about, content)
 
 
@@ -72,7 +71,7 @@ def kinds(view: View) -> Html:
     rows = [_kind(kind, low, high) for kind in shown]
     more = tag("p", f"and {exact(view.kinds_more)} faster kinds", class_="more") if view.kinds_more > 0 else None
     content = joined(_grid(head, rows), more) if rows else _nothing("No delivery has ended.")
-    about = "By the time that 95 of 100 deliveries stay below; the scale is logarithmic." if rows else ""
+    about = "By the 95th percentile of run time; the scale is logarithmic." if rows else ""
     return _section("Slowest kinds", about, content)
 
 
@@ -105,7 +104,7 @@ def _failure(failure: Failure, top: int, *, with_tenants: bool) -> Html:
         )
         for sample in failure.samples
     ]
-    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in ("UTC", "queue", "job", "said"))))
+    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in ("UTC", "queue", "job", "message"))))
     table = tag("div", tag("table", head, tag("tbody", *samples)), class_="scroll") if samples else None
     return tag(
         "li",
@@ -122,14 +121,14 @@ def _failure(failure: Failure, top: int, *, with_tenants: bool) -> Html:
     )
 
 
-def _used(one: Usage, top: int) -> Html:
+def _used(one: Usage, top: int, look: str) -> Html:
     share = one.run_ms / top if top else 0
     return tag(
         "tr",
         tag("th", named(one.name), scope="row"),
         tag(
             "td",
-            tag("div", tag("i", class_="s0", style=f"width:{share:.2%}"), class_="bar"),
+            tag("div", tag("i", class_=look, style=f"width:{share:.2%}"), class_="bar"),
             class_="bar-cell",
             aria_hidden="true",
         ),
@@ -149,12 +148,13 @@ def _kind(kind: Kind, low: float, high: float) -> Html:
         tag("i", class_="thin", style=f"left:{p50:.2%};width:{p99 - p50:.2%}"),
         tag("i", class_="thick", style=f"left:{p50:.2%};width:{p95 - p50:.2%}"),
         tag("i", class_="dot", style=f"left:{p50:.2%}"),
+        tag("i", class_="top", style=f"left:{p99:.2%}"),
         class_="range",
     )
     failed = kind.failed / kind.deliveries if kind.deliveries else None
     return tag(
         "tr",
-        tag("th", named(kind.kind), scope="row"),
+        tag("th", named(kind.kind), _INTERNAL if kind.is_internal else None, scope="row"),
         tag("td", range_, class_="bar-cell", aria_hidden="true"),
         tag("td", milliseconds(run.p50), class_="wide"),
         tag("td", milliseconds(run.p95)),

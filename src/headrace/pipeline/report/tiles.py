@@ -22,9 +22,9 @@ def _of_counts(view: View, span: TimeSpan | None) -> list[Html]:
     peak = max(done) / (span.bucket_ms / 1_000)
     share = f"{percent(sum(failed) / ended)} of all" if ended else "nothing ended"
     return [
-        _tile("Done", sum(done), f"up to {short(peak)} per second", done, "done"),
+        _tile("Done", sum(done), f"peak {short(peak)} per second", done, "done"),
         _tile("Failed attempts", sum(failed), share, failed, "retried"),
-        _tile("Dead", sum(dead), "in the dead letters" if sum(dead) else "no job gave up", dead, "dead"),
+        _tile("Dead", sum(dead), "in the dead letters" if sum(dead) else "no job died", dead, "dead"),
     ]
 
 
@@ -51,10 +51,10 @@ def _open(view: View) -> Html | None:
     if view.backlog is None:
         return None
     levels = [sum(values) for values in zip(*view.backlog.values(), strict=True)]
-    about = f"at most {short(max(levels))}"
+    about = f"peak {short(max(levels))}"
     if view.unknown:
-        about += f"; unknown of {queues_text(view.unknown)}"
-    return _tile("Open at the end", levels[-1], about, levels, "s0")
+        about += f"; unknown for {queues_text(view.unknown)}"
+    return _tile("Backlog at the end", levels[-1], about, levels, "s0")
 
 
 def _tile(name: str, number: int, about: str, values: Sequence[int | None], look: str) -> Html:
@@ -64,7 +64,7 @@ def _tile(name: str, number: int, about: str, values: Sequence[int | None], look
 
 def _time(name: str, quantiles: Quantiles, values: Sequence[int | None]) -> Html:
     shown = milliseconds(quantiles.p95)
-    about = f"half within {milliseconds(quantiles.p50)}" if quantiles.p50 is not None else NONE
+    about = f"median {milliseconds(quantiles.p50)}" if quantiles.p50 is not None else NONE
     return _box(name, shown, shown, about, sparkline(values, "p95"))
 
 

@@ -24,6 +24,7 @@ from headrace.pipeline.report.model import (
     View,
 )
 from headrace.pipeline.report.queries import OTHERS
+from headrace.pipeline.report.scopes import colours_of
 
 Row = dict[str, Any]
 
@@ -31,6 +32,8 @@ Row = dict[str, Any]
 class ViewRequest(Struct):
     """The answers, as rows of `queries`; None where the table is not there."""
 
+    named: Sequence[Scope] = ()
+    """Tenants and queues that are told apart, in the order of the page."""
     counts: list[Row] | None = None
     backlogs: list[Row] | None = None
     unknowns: list[Row] | None = None
@@ -46,6 +49,7 @@ def views_of(scopes: Sequence[Scope], span: TimeSpan | None, asked: ViewRequest)
 
 
 def _view(scope: Scope, span: TimeSpan | None, asked: ViewRequest) -> View:
+    colours = _colours(scope, asked)
     kinds = None if asked.kinds is None else [row for row in asked.kinds if _exactly(row) == scope]
     failures = None if asked.failures is None else [row for row in asked.failures if _is_of(row, scope)]
     totals = next((row for row in kinds or [] if row["is_total"]), None)
@@ -53,7 +57,8 @@ def _view(scope: Scope, span: TimeSpan | None, asked: ViewRequest) -> View:
     return View(
         scope,
         counts=_counts(scope, span, asked.counts),
-        backlog=_backlog(scope, span, asked.backlogs),
+        backlog=_backlog(scope, span, asked.backlogs, colours),
+        colours=colours,
         unknown=sum(row["queues"] for row in asked.unknowns or [] if scope.covers(_of(row))),
         latency=_by_bucket(scope, span, asked.latencies),
         overall=_latency(totals) if totals else None,
@@ -61,7 +66,7 @@ def _view(scope: Scope, span: TimeSpan | None, asked: ViewRequest) -> View:
         kinds_more=by_kind[0]["kinds"] - len(by_kind) if by_kind else 0,
         failures=None if failures is None else [_failure(row) for row in failures],
         failures_more=_more(failures) if failures else (0, 0),
-        usage=None if asked.usage is None else _usage(scope, asked.usage),
+        usage=None if asked.usage is None else _usage(scope, asked.usage, colours),
         usage_is_by_day=scope.tenant != "" or _is_alone(asked.usage or []),
     )
 
@@ -77,7 +82,18 @@ def _counts(scope: Scope, span: TimeSpan | None, rows: list[Row] | None) -> dict
     return counts
 
 
-def _backlog(scope: Scope, span: TimeSpan | None, rows: list[Row] | None) -> dict[str, list[int]] | None:
+def _colours(scope: Scope, asked: ViewRequest) -> dict[str, int]:
+    """Of tenants; of a tenant, or where there is only one, of its queues."""
+    colours = colours_of(asked.named)
+    tenants = colours.get("", {})
+    if scope == ALL and len(tenants) != 1:
+        return tenants
+    return colours.get(scope.tenant or next(iter(tenants), ""), {})
+
+
+def _backlog(
+    scope: Scope, span: TimeSpan | None, rows: list[Row] | None, colours: dict[str, int]
+) -> dict[str, list[int]] | None:
     """Open jobs by tenant; of a tenant, or where there is only one, by queue."""
     inside = [row for row in rows or [] if scope.covers(_of(row))]
     if span is None or not inside:
@@ -87,7 +103,7 @@ def _backlog(scope: Scope, span: TimeSpan | None, rows: list[Row] | None) -> dic
     for row in inside:
         changes[row["shown_tenant" if is_by_tenant else "shown_queue"]][row["bucket"]] += row["change"]
     levels = {name: list(accumulate(change)) for name, change in changes.items()}
-    names = sorted(levels, key=lambda name: (name == OTHERS, -max(levels[name]), name))
+    names = sorted(levels, key=lambda name: (name == OTHERS, colours.get(name, len(colours)), name))
     return {name: levels[name] for name in names}
 
 
@@ -100,7 +116,7 @@ def _by_bucket(scope: Scope, span: TimeSpan | None, rows: list[Row] | None) -> l
 
 def _latency(row: Row) -> Latency:
     wait, run = (Quantiles(*(row[f"{what}_{name}"] for name in QUANTILES)) for what in ("wait", "run"))
-    return Latency(wait, run, row["run_max"])
+    return Latency(wait, run, row.get("run_max"))
 
 
 def _kind(row: Row) -> Kind:
@@ -119,13 +135,14 @@ def _more(rows: list[Row]) -> tuple[int, int]:
     return first["fingerprints"] - len(rows), first["all_failures"] - sum(row["failures"] for row in rows)
 
 
-def _usage(scope: Scope, rows: list[Row]) -> list[Usage]:
+def _usage(scope: Scope, rows: list[Row], colours: dict[str, int]) -> list[Usage]:
     if scope.tenant or _is_alone(rows):
         mine = (row for row in rows if row["day"] and scope.tenant in ("", row["tenant"]))
         days = sorted(mine, key=lambda row: row["day"])
         return [_used(row, str(row["day"])) for row in days[-PAGE_DAYS_MAX:]]
     tenants = [_used(row, row["tenant"]) for row in rows if row["day"] is None]
-    tenants.sort(key=lambda usage: (-usage.run_ms, -usage.enqueued, usage.name))
+    unnamed = len(colours)
+    tenants.sort(key=lambda usage: (colours.get(usage.name, unnamed), -usage.run_ms, -usage.enqueued, usage.name))
     rest = tenants[PAGE_TENANTS_MAX:]
     if len(rest) < 2:  # one more line for one more tenant
         return tenants

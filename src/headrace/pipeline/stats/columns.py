@@ -3,12 +3,12 @@
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import DoubleType, LongType, StringType, TimestampType
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from headrace.model.errors import BadConfig
 from headrace.model.limits import STATS_WINDOW_MS_MAX, STATS_WINDOW_MS_MIN
-from headrace.model.times import instant_text, read_instant_ms
 from headrace.pipeline.source.schema import INSTANT, Column, Table
+from headrace.pipeline.storage.layout import Layout
 
 Row = dict[str, Any]
 """A row of one window: all columns but the window's own."""
@@ -16,12 +16,15 @@ Key = tuple[str, str, str | None]
 """Tenant, queue and kind."""
 
 WINDOW = ("window_start", "window_end")
+TIMES = ("wait_times", "run_times")
 _COUNTS = (
     *("events", "enqueued", "unblocked", "replayed", "opened", "done", "retried", "released", "stalled", "dead"),
     *("expired", "cancelled", "purged", "removed", "closed", "deliveries", "wait_p50", "wait_p95", "wait_p99"),
     *("wait_max", "run_p50", "run_p95", "run_p99", "run_max", "run_ms_sum"),
 )
 _RATES = ("throughput", "retry_rate", "stall_rate", "death_rate")
+_TIMES_SPARK = ArrayType(StructType([StructField("ms", LongType()), StructField("deliveries", LongType())]))
+_TIMES_ARROW = pa.list_(pa.struct([("ms", pa.int64()), ("deliveries", pa.int64())]))
 
 STATS = Table(
     (
@@ -29,15 +32,24 @@ STATS = Table(
         *(Column(name, StringType(), pa.string()) for name in ("tenant", "queue", "kind")),
         *(Column(name, LongType(), pa.int64()) for name in _COUNTS),
         *(Column(name, DoubleType(), pa.float64()) for name in _RATES),
+        *(Column(name, _TIMES_SPARK, _TIMES_ARROW) for name in TIMES),
         Column("backlog", LongType(), pa.int64()),
     )
 )
-ROW = STATS.without(WINDOW)
-"""What differs within a window."""
+ROW = STATS.without([*WINDOW, *TIMES])
+"""What differs within a window, as far as people read it."""
+LAYOUT = Layout(
+    name="stats",
+    schema=pa.schema([("day", pa.date32()), *STATS.without(["backlog"]).arrow]),
+    partition_by=("day",),
+    order=("window_start", "tenant", "queue", "kind"),
+    stats=("window_start", "tenant", "queue"),
+)
+"""By the day on which windows begin. The backlog is added up from what came before, when rows are read."""
 
 
 def check_window(window_ms: int) -> None:
-    """Refuse windows that files cannot be named after."""
+    """Refuse windows that are not of whole seconds, or longer than a day."""
     if window_ms % 1_000 or not STATS_WINDOW_MS_MIN <= window_ms <= STATS_WINDOW_MS_MAX:
         raise BadConfig(
             f"windows of {window_ms} ms are not supported; give whole seconds, from {STATS_WINDOW_MS_MIN // 1_000} s to"
@@ -48,23 +60,3 @@ def check_window(window_ms: int) -> None:
 def key_of(row: Row) -> Key:
     """Whom a row is about."""
     return row["tenant"], row["queue"], row["kind"]
-
-
-def order_of(row: Row) -> tuple[str, str, str]:
-    """The place of a row within its window; what has no kind comes first."""
-    return row["tenant"], row["queue"], row["kind"] or ""
-
-
-def day_of(start_ms: int) -> str:
-    """The folder of a window: `day=2030-01-31`."""
-    return f"day={instant_text(start_ms)[:10]}"
-
-
-def name_of(start_ms: int) -> str:
-    """The name of a window's file, in the order of time: `20300131T120000Z`."""
-    return instant_text(start_ms)[:19].replace("-", "").replace(":", "") + "Z"
-
-
-def start_of(name: str) -> int:
-    """The window that a name means."""
-    return read_instant_ms("window", name)

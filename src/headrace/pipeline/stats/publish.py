@@ -1,12 +1,14 @@
 """Statistics as items of the tenants' feeds: published, edited where they differ, and left alone where they do not."""
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from hashlib import blake2b
 
 import msgspec
 from msgspec import Struct
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.client.retry import retry
 from headrace.feeds.publish import batches, refusal
@@ -17,7 +19,8 @@ from headrace.model.results import FeedState
 from headrace.model.times import instant_text, read_instant_ms
 from headrace.pipeline.source.sink.result import make_feed
 from headrace.pipeline.stats.columns import ROW, Row, key_of
-from headrace.pipeline.stats.merge import Visited
+from headrace.pipeline.stats.table import StatsChange, read_windows
+from headrace.pipeline.storage.table import DataTable
 from headrace.stores.contract.store import Store
 
 _INSTANCE = "spark stats"
@@ -40,9 +43,9 @@ class Publisher:
     """Publishes windows to the feed of this name of each tenant; it is created where it is missing.
 
     An item that is there is edited if it differs. One that is missing is published, but what a feed has evicted must
-    not come back and push out what is newer. Where that may be, only rows are published that the files did not have
+    not come back and push out what is newer. Where that may be, only rows are published that the table did not have
     before, and those from the window `since_ms` on, which nobody knows to be published (None when all are). `floors`
-    says what each feed held when the folder first published to it, and is added to.
+    says what each feed held when the table first published to it, and is added to.
     """
 
     def __init__(self, store: Store, feed: str, window_ms: int, since_ms: int | None, floors: dict[str, int]) -> None:
@@ -54,16 +57,15 @@ class Publisher:
         self._rows: dict[str, deque[tuple[Publication, bool]]] = {}
         self._feeds: dict[str, _Feed] = {}
 
-    async def add(self, visited: Visited) -> None:
-        """Take a window to be published with the next `flush`; windows come oldest first. What the feed would evict
-        again is not kept."""
-        for row in visited.rows:
-            tenant = row["tenant"]
-            if tenant not in self._feeds:
-                self._feeds[tenant] = await self._described(FeedName(self._feed, tenant))
-                self._rows[tenant] = deque(maxlen=self._feeds[tenant].items_max)
-            each = publication(visited.start_ms, self._window_ms, row)
-            self._rows[tenant].append((each, self._is_due(visited, row, self._feeds[tenant])))
+    async def add(self, start_ms: int, row: Row, *, is_added: bool) -> None:
+        """Take a row to be published with the next `flush`; windows come oldest first. What the feed would evict again
+        is not kept."""
+        tenant = row["tenant"]
+        if tenant not in self._feeds:
+            self._feeds[tenant] = await self._described(FeedName(self._feed, tenant))
+            self._rows[tenant] = deque(maxlen=self._feeds[tenant].items_max)
+        is_due = self._is_due(start_ms, self._feeds[tenant], is_added=is_added)
+        self._rows[tenant].append((publication(start_ms, self._window_ms, row), is_due))
 
     async def flush(self) -> int:
         """Publish what differs, and say how many items that were."""
@@ -75,12 +77,12 @@ class Publisher:
             rows.clear()
         return written
 
-    def _is_due(self, visited: Visited, row: Row, feed: _Feed) -> bool:
+    def _is_due(self, start_ms: int, feed: _Feed, *, is_added: bool) -> bool:
         """Whether an item is to be published if it is missing."""
         if not feed.evicts:
             return True
-        is_unknown = self._since_ms is not None and visited.start_ms >= self._since_ms
-        return visited.start_ms > feed.floor_ms and (is_unknown or key_of(row) in visited.added)
+        is_unknown = self._since_ms is not None and start_ms >= self._since_ms
+        return start_ms > feed.floor_ms and (is_unknown or is_added)
 
     async def _publish(self, feed: _Feed, publications: Sequence[Publication], due: Collection[str | None]) -> int:
         ids = [each.id or "" for each in publications]
@@ -157,17 +159,26 @@ def _start(id: str) -> int:
         return -1
 
 
-async def publish(
-    store: Store,
-    feed: str,
-    window_ms: int,
-    windows: Iterable[Visited],
-    *,
-    since_ms: int | None,
-    floors: dict[str, int],
+async def publish_change(
+    store: Store, feed: str, table: DataTable, spark: SparkSession, change: StatsChange, floors: dict[str, int]
 ) -> int:
-    """Publish windows, oldest first, and say how many items were written."""
-    publisher = Publisher(store, feed, window_ms, since_ms, floors)
-    for each in windows:
-        await publisher.add(each)
+    """Publish what a change of the table has changed, and what was not published before; say how many items that were.
+
+    Windows behind the first one that has changed are compared as well, since their backlog follows from it.
+    """
+    known = [at_ms for at_ms in (change.first_ms, change.unpublished_ms) if at_ms is not None]
+    if not known:
+        return 0
+    first_ms = min(known)
+    since = instant_text(first_ms)[:10] if first_ms else None
+    publisher = Publisher(store, feed, change.state.window_ms, change.unpublished_ms, floors)
+    rows = read_windows(table, spark, change.state, since).select(
+        F.unix_millis("window_start").alias("start_ms"), *ROW.names
+    )
+    for row in (
+        rows.where(F.col("start_ms") >= first_ms).orderBy("start_ms", "tenant", "queue", "kind").toLocalIterator()
+    ):
+        found = row.asDict()
+        start_ms = found.pop("start_ms")
+        await publisher.add(start_ms, found, is_added=(start_ms, key_of(found)) in change.added)
     return await publisher.flush()

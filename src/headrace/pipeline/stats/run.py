@@ -1,44 +1,54 @@
-"""Runs statistics: a query that follows a store, or all events of a frame in one go."""
+"""Runs statistics: a query that follows a store, or the events of a history or a journal in one go."""
 
-import sys
-from asyncio import Runner
-from collections.abc import Callable, Iterator
-from itertools import groupby
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import DateType, StructField, StructType
 
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName
-from headrace.pipeline.files import locked
+from headrace.model.times import duration_text
+from headrace.pipeline.event_source import Events
 from headrace.pipeline.source.compat import limit_options
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.source.store_access import connect
 from headrace.pipeline.spark_session import is_connect, partition_options
-from headrace.pipeline.stats.columns import ROW, STATS, Row
-from headrace.pipeline.stats.files import GLOB, Files
-from headrace.pipeline.stats.live import Counted, Live
-from headrace.pipeline.stats.merge import Visited, merge
-from headrace.pipeline.stats.publish import Publisher
-from headrace.pipeline.stats.state import StatsState, check_folder, load, save
-from headrace.pipeline.stats.touched import NAMED
-from headrace.pipeline.tables.stats import beginnings, stats
+from headrace.pipeline.stats.columns import STATS, check_window
+from headrace.pipeline.stats.counted import SHARD
+from headrace.pipeline.stats.live import BatchStats, Live
+from headrace.pipeline.stats.publish import publish_change
+from headrace.pipeline.stats.table import (
+    TRIES,
+    StatsChange,
+    StatsState,
+    add_events,
+    commit,
+    no_change,
+    read_windows,
+    state_of,
+    stats_table,
+)
+from headrace.pipeline.storage.location import Location
+from headrace.pipeline.storage.table import Conflict, DataTable
+from headrace.pipeline.tables.increment import merge_small, rows_in
+from headrace.pipeline.tables.stats import READ
 
-ROWS_PER_PART = 50_000
-"""Rows of statistics that come to the driver at once: some 20 MB."""
+WINDOW_MS = 60_000
+"""Unless somebody wants other windows."""
 
 
 class StatsWritten(Struct, frozen=True):
-    """What a batch of statistics came to."""
+    """What a run of statistics came to."""
 
-    windows: int
+    events: int
+    """That were not counted before."""
     rows: int
+    """That the table has."""
     changed: int
-    """Windows whose files were written; the others were as they should be."""
+    """Rows that were added or changed."""
     items: int
     """That were published or edited."""
 
@@ -46,26 +56,24 @@ class StatsWritten(Struct, frozen=True):
 def follow_stats(
     spark: SparkSession,
     url: str,
-    folder: Path | str,
+    folder: Path | str | Location,
     *,
     tenant: str = ALL,
     queue: str = ALL,
-    window_ms: int = 60_000,
+    window_ms: int = WINDOW_MS,
     once: bool = False,
     every_ms: int = 2_000,
     events_max: int = 100_000,
     feed: str | None = "stats",
     fail_on_loss: bool = True,
-    tell: Callable[[str], None] | None = None,
-    on_batch: Callable[[Counted], None] | None = None,
+    on_batch: Callable[[BatchStats], None] | None = None,
 ) -> StreamingQuery:
-    """Follow the store at `url`: write each window to a file of `folder`, and publish it to the tenants' feeds.
+    """Follow the store at `url`: add its events to the table of statistics in `folder`, and publish the windows that
+    change to the tenants' feeds.
 
-    Every batch counts the windows anew in which something happened, from the store's journal: a window is exact
-    whenever it is read, and final once nothing more can happen in it. `once` ends at what is there now; else look every
-    `every_ms`, at no more than `events_max` events. `tell` is given sentences for people (stderr by default), and
-    `on_batch` what each batch came to. Raises `BadConfig` for a folder that holds anything else, or windows of another
-    length.
+    Each event is counted once, whatever is stopped or killed, and whoever else writes statistics there. `once` ends at
+    what is there now; else look every `every_ms`, at no more than `events_max` events. `on_batch` is given what each
+    batch came to. Raises `BadConfig` for a folder that holds anything else, or windows of another length.
     """
     if on_batch is not None and is_connect(spark):
         raise BadConfig(
@@ -76,112 +84,106 @@ def follow_stats(
     SourceOptions.parse(options)
     if feed is not None:
         _ = FeedName(feed)
-    place = check_folder(folder, window_ms)
-    live = Live(place, options, window_ms, feed, tell or _tell, on_batch)
+    table = _prepared(folder, window_ms)
+    live = Live(table, url, window_ms, feed, on_batch)
     events = (
         spark.readStream.format("headrace")
-        .options(**options, columns=",".join(NAMED), **limit_options(events_max))
+        .options(**options, columns=",".join(dict.fromkeys((*SHARD, "seq", *READ))), **limit_options(events_max))
         .options(**partition_options(spark, events_max))
         .option("failOnDataLoss", str(fail_on_loss).lower())
         .load()
     )
     writer = events.writeStream.queryName("stats").foreachBatch(live.take)
-    writer = writer.option("checkpointLocation", f"file:{place / '_checkpoint'}")
+    writer = writer.option("checkpointLocation", table.location.child("_checkpoint").spark_url)
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_ms} milliseconds")
     return writer.start()
 
 
 def write_stats(
-    spark: SparkSession,  # noqa: ARG001  (runs begin alike)
-    events: DataFrame,
-    folder: Path | str,
+    spark: SparkSession,
+    events: Events,
+    folder: Path | str | Location,
     *,
-    window_ms: int = 60_000,
+    window_ms: int | None = None,
+    rebuild: bool = False,
     url: str | None = None,
     feed: str | None = None,
-    on_window: Callable[[Visited], None] | None = None,
 ) -> StatsWritten:
-    """Count all windows of a frame of events (the history, or the journal), into the files that `follow_stats` writes.
+    """Add events to the table of statistics that `follow_stats` writes, those that it does not have yet.
 
-    What is there with as many events or more stays: a query that runs beside it may be ahead of the history. With
-    `feed` and the `url` of the store, the newest windows are published as well, as many as the feeds hold.
+    Of a history, only batches that this has not read are read; `rebuild` makes all windows anew. Windows are of
+    `window_ms`; when that is None, as those that are there, else of a minute. With `feed` and the `url` of the store,
+    the windows that have changed are published, as many as the feeds hold.
     """
-    place = check_folder(folder, window_ms)
-    frame = stats(events, window_ms).persist()
-    try:
-        with locked(place / "_lock"):
-            state = load(place, window_ms)
-            _note(state, events)
-            lacks_ms = None if feed is None else state.lacks(feed)
-            visits = merge(place, state, Files(place, window_ms), 0, _fresh(frame), to_end=True)
-            if url is None or feed is None:
-                written = _count(visits, on_window)
-            else:
-                with connect(url) as (runner, store):
-                    publisher = Publisher(store, feed, window_ms, lacks_ms, state.floors)
-                    written = _publish(runner, publisher, visits, on_window)
-                state.feeds[feed] = None
-            save(place, state)
-    finally:
-        frame.unpersist()
-    return written
+    table = stats_table(folder)
+    if window_ms is not None:
+        check_window(window_ms)
+        if not rebuild:
+            _prepared(folder, window_ms)
+    change = _add(events, table, window_ms, feed if url else None, rebuild=rebuild)
+    items = 0
+    if url is not None and feed is not None:
+        floors = dict(change.state.floors)
+        with connect(url) as (runner, store):
+            items = runner.run(publish_change(store, feed, table, spark, change, floors))
+        _note_published(table, feed, change.state.feeds.get(feed, 0), floors)
+    merge_small(table)
+    return StatsWritten(change.events, rows_in(table), change.windows, items)
 
 
-def read_stats(spark: SparkSession, folder: Path | str) -> DataFrame:
+def read_stats(spark: SparkSession, folder: Path | str | Location) -> DataFrame:
     """The windows of a folder, with the columns of the table and `day`; without rows when there are none."""
-    place = Path(folder).absolute()
-    schema = StructType([*STATS.spark.fields, StructField("day", DateType())])
-    if next(place.glob(GLOB), None) is None:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(f"file:{place}")
+    table = stats_table(folder)
+    state = state_of(table.version())
+    if state is None:
+        return spark.createDataFrame([], STATS.spark.add("day", "date"))
+    return read_windows(table, spark, state)
 
 
-def _tell(sentence: str) -> None:
-    print(f"headrace: {sentence}", file=sys.stderr, flush=True)
+def window_of(folder: Path | str | Location) -> int | None:
+    """The length of the windows in a folder, in milliseconds; None when it has none yet."""
+    state = state_of(stats_table(folder).version())
+    return None if state is None else state.window_ms
 
 
-def _note(state: StatsState, events: DataFrame) -> None:
-    """Note how far the events go, and of which queues all of them are there."""
-    found = events.groupBy("tenant", "queue", "shard").agg(F.max(F.struct("epoch", "seq")).alias("last")).collect()
-    lasts = {f"{row.tenant}/{row.queue}/{row.shard}": (int(row.last.epoch), int(row.last.seq)) for row in found}
-    for name, last in lasts.items():
-        state.counted[name] = max(state.counted.get(name, (0, 0)), last)
-    for row in beginnings(events).collect():
-        name = f"{row.tenant}/{row.queue}"
-        # From the first event on, and yet they may end before those that nobody has counted.
-        if row.is_known and state.is_met(name, lasts):
-            state.trust(name)
-        elif name not in state.queues:
-            state.doubt(name, 0)
-            state.need(name)
+def _prepared(folder: Path | str | Location, window_ms: int) -> DataTable:
+    check_window(window_ms)
+    table = stats_table(folder)
+    state = state_of(table.version())
+    if state is not None and state.window_ms != window_ms:
+        raise BadConfig(
+            f"{table.location} holds windows of {duration_text(state.window_ms)}, and {duration_text(window_ms)} was"
+            " asked for; make them anew with --rebuild, name another folder, or ask for the same length"
+        )
+    table.prepare()
+    return table
 
 
-def _fresh(frame: DataFrame) -> Iterator[tuple[int, list[Row]]]:
-    """The rows window by window, oldest first, a part of them at a time."""
-    parts = -(-frame.count() // ROWS_PER_PART) or 1
-    names = [name for name in ROW.names if name != "backlog"]
-    rows = frame.select(F.unix_millis("window_start").alias("start_ms"), *names)
-    sorted_rows = rows.repartitionByRange(parts, "start_ms").sortWithinPartitions("start_ms")
-    for start_ms, found in groupby(sorted_rows.toLocalIterator(), key=lambda row: int(row.start_ms)):
-        yield start_ms, [{**{name: row[name] for name in names}, "backlog": None} for row in found]
+def _add(events: Events, table: DataTable, window_ms: int | None, feed: str | None, *, rebuild: bool) -> StatsChange:
+    for left in range(TRIES - 1, -1, -1):
+        now = table.prepare()
+        found = state_of(now)
+        state = found or StatsState(window_ms=window_ms or WINDOW_MS)
+        if rebuild:
+            state = StatsState(window_ms=window_ms or state.window_ms, feeds=state.feeds, floors=state.floors)
+        is_on = events.head is not None and state.source == events.source and 0 <= state.batch <= events.head
+        after = state.batch
+        if events.head is not None:
+            state = msgspec.structs.replace(state, source=events.source, batch=events.head)
+        if is_on and after == events.head:
+            return no_change(state, feed)
+        frame = events.between(after, state.batch) if is_on else events.frame
+        try:
+            return add_events(frame, table, now, state, is_anew=rebuild, feed=feed)
+        except Conflict:
+            if not left:
+                raise
+    raise AssertionError("there is at least one try")
 
 
-def _count(visits: Iterator[Visited], on_window: Callable[[Visited], None] | None) -> StatsWritten:
-    windows = rows = changed = 0
-    for each in visits:
-        windows, rows, changed = windows + 1, rows + len(each.rows), changed + each.is_changed
-        if on_window is not None:
-            on_window(each)
-    return StatsWritten(windows, rows, changed, 0)
-
-
-def _publish(
-    runner: Runner, publisher: Publisher, visits: Iterator[Visited], on_window: Callable[[Visited], None] | None
-) -> StatsWritten:
-    def take(each: Visited) -> None:
-        runner.run(publisher.add(each))
-        if on_window is not None:
-            on_window(each)
-
-    counted = _count(visits, take)
-    return StatsWritten(counted.windows, counted.rows, counted.changed, runner.run(publisher.flush()))
+def _note_published(table: DataTable, feed: str, since_ms: int | None, floors: dict[str, int]) -> None:
+    """Note that all windows were published, unless another run has committed since: then they are compared again."""
+    now = table.prepare()
+    state = state_of(now)
+    if state is not None and state.feeds.get(feed, 0) == since_ms and (since_ms is not None or state.floors != floors):
+        commit(table, now, msgspec.structs.replace(state, feeds={**state.feeds, feed: None}, floors=floors))

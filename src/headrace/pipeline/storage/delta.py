@@ -78,6 +78,7 @@ class DeltaLog:
             if table is None:
                 return None
             return TableVersion(
+                id=str(table.metadata().id),
                 number=table.version(),
                 schema=_plain_schema(table),
                 partition_by=tuple(table.metadata().partition_columns),

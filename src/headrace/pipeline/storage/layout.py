@@ -65,6 +65,8 @@ class DataFile(Struct, frozen=True, kw_only=True):
 class TableVersion(Struct, frozen=True, kw_only=True):
     """A table as of one commit."""
 
+    id: str
+    """Another one for each table that is made, also in a folder where one was before."""
     number: int
     schema: Any
     """Arrow's, of all columns."""

@@ -1,6 +1,7 @@
 """Keeps the log of a table on a local disk as one manifest file, where the package deltalake is not wanted."""
 
 import base64
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """What the manifest says: the files that count, and the last batch of each application with its state."""
 
     v: int = VERSION
+    id: str
     name: str
     number: int = 0
     arrow_schema: str
@@ -56,7 +58,12 @@ class ParquetLog:
             old = self._read()
             if old is None:
                 self._write(
-                    Manifest(name=layout.name, arrow_schema=_text(layout.schema), partition_by=layout.partition_by)
+                    Manifest(
+                        id=secrets.token_hex(16),
+                        name=layout.name,
+                        arrow_schema=_text(layout.schema),
+                        partition_by=layout.partition_by,
+                    )
                 )
                 return
             known = _schema(old.arrow_schema)
@@ -71,6 +78,7 @@ class ParquetLog:
         if found is None or number not in (None, found.number):
             return None
         return TableVersion(
+            id=found.id,
             number=found.number,
             schema=_schema(found.arrow_schema),
             partition_by=found.partition_by,

@@ -16,13 +16,23 @@ def lived(events: DataFrame) -> DataFrame:
 
     Reads `tenant queue shard epoch seq event id reason dead_letter` and keeps all other columns; the order of the rows
     does not matter. `incarnation` is 1 for the first life of the id that the journal saw beginning, and 0 for one that
-    began before the journal's first event. Left out is what tells of something else under the same id: a blocked job
-    that is blocked behind an active job or cancelled there (its own life begins when it is freed), a dead letter that
-    is purged, and the removal of what had ended before."""
+    began before the journal's first event. Where events have a column `known_incarnation`, that is theirs, and those
+    without go on counting from `lives_before`. Left out is what tells of something else under the same id: a blocked
+    job that is blocked behind an active job or cancelled there (its own life begins when it is freed), a dead letter
+    that is purged, and the removal of what had ended before."""
     so_far = Window.partitionBy(*JOB).orderBy("epoch", "seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return events.where(F.col("id").isNotNull() & ~_of_something_else()).select(
-        "*", F.sum(begins().cast("int")).over(so_far).cast("int").alias("incarnation")
-    )
+    if "known_incarnation" not in events.columns:
+        begun = F.sum(begins().cast("int")).over(so_far).cast("int")
+        return events.where(of_a_life()).select("*", begun.alias("incarnation"))
+    is_new = F.col("known_incarnation").isNull()
+    begun = F.col("lives_before") + F.sum((begins() & is_new).cast("int")).over(so_far)
+    incarnation = F.coalesce("known_incarnation", begun).cast("int").alias("incarnation")
+    return events.where(of_a_life()).select("*", incarnation).drop("known_incarnation", "lives_before")
+
+
+def of_a_life() -> Column:
+    """Whether an event tells of a life of a job, and of nothing else under the same id."""
+    return F.col("id").isNotNull() & ~_of_something_else()
 
 
 def begins() -> Column:

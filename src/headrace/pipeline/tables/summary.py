@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
-
-from headrace.pipeline.data_dir import DataDir
 
 SHARES = (50, 95)
 """The percentiles that are told of waiting and running."""
@@ -48,11 +46,6 @@ def _percentile(name: str, share: int) -> Column:
     return F.expr(f"percentile_disc({share / 100}) within group (order by {name})").cast("long")
 
 
-def most_failures(errors: DataFrame) -> DataFrame:
-    """The table of errors, what fails most first."""
-    return errors.orderBy(F.desc("failures"), "tenant", "fingerprint")
-
-
 def latest_days(usage: DataFrame) -> DataFrame:
     """The table of usage, the latest day first."""
     return usage.orderBy(F.desc("day"), "tenant")
@@ -61,11 +54,6 @@ def latest_days(usage: DataFrame) -> DataFrame:
 def latest_windows(stats: DataFrame) -> DataFrame:
     """The table of statistics, the latest window first."""
     return stats.orderBy(F.desc("window_start"), "tenant", "queue", "kind")
-
-
-def read_table(spark: SparkSession, data_dir: DataDir, name: str) -> DataFrame:
-    """A table that was written."""
-    return spark.read.parquet(f"file:{data_dir.table(name)}")
 
 
 def top(frame: DataFrame, count: int) -> tuple[list[dict[str, Any]], int]:

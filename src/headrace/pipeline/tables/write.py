@@ -6,24 +6,19 @@ from contextlib import contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 from pyspark import StorageLevel
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from headrace.model.errors import BadConfig
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Events
-from headrace.pipeline.parquet_table import check_replaceable, replace_table
 from headrace.pipeline.spark_session import job_description
-from headrace.pipeline.stats.run import write_stats
-from headrace.pipeline.stats.state import window_of
-from headrace.pipeline.tables.attempts import attempts
-from headrace.pipeline.tables.errors import errors
-from headrace.pipeline.tables.jobs import jobs
-from headrace.pipeline.tables.usage import usage
-
-SAMPLES = 3
-"""Jobs that are named for an error: enough to look at, few enough to read."""
-
-WINDOW_MS = 60_000
-"""Of statistics, unless somebody wants other windows."""
+from headrace.pipeline.stats.run import read_stats, write_stats
+from headrace.pipeline.storage.table import DataTable, open_table
+from headrace.pipeline.tables.errors import failed_jobs, merge_failed_jobs
+from headrace.pipeline.tables.increment import add_rows, rows_in
+from headrace.pipeline.tables.layouts import LAYOUTS
+from headrace.pipeline.tables.usage import daily_usage, merge_usage
+from headrace.pipeline.tables.write_jobs import JobTables, advance
 
 
 class TableCounts(Struct, frozen=True):
@@ -33,30 +28,29 @@ class TableCounts(Struct, frozen=True):
     attempts: int
 
 
-def write_jobs(spark: SparkSession, events: Events, data_dir: DataDir) -> TableCounts:
-    """Write the tables of jobs and attempts from the same events, and say how many rows they have.
+def write_jobs(spark: SparkSession, events: Events, data_dir: DataDir, *, rebuild: bool = False) -> TableCounts:
+    """Bring the tables of jobs and attempts to the head of the events, and say how many rows they have.
 
-    Tables that are there are replaced, each in one step; a folder with anything else in it is refused.
+    From a history, only batches that the tables lack are read; from a journal, or with `rebuild`, or when the tables
+    hold the events of another tenant or queue, they are made anew. Readers see the rows before or after, never half.
     """
-    for name in ("jobs", "attempts"):
-        check_replaceable(data_dir.table(name))
-    with held(events) as same:
-        with job_description(spark, "headrace: jobs"):
-            of_jobs = replace_table(jobs(same.frame), data_dir.table("jobs"))
-        with job_description(spark, "headrace: attempts"):
-            return TableCounts(of_jobs, replace_table(attempts(same.frame), data_dir.table("attempts")))
+    tables = JobTables(*(table_of(data_dir, name) for name in ("jobs", "attempts", "lives")))
+    with held(events) as same, job_description(spark, "headrace: jobs and attempts"):
+        advance(spark, same, tables, rebuild=rebuild)
+    return TableCounts(rows_in(tables.jobs), rows_in(tables.attempts))
 
 
-def write_errors(spark: SparkSession, events: Events, data_dir: DataDir, *, samples: int = SAMPLES) -> int:
-    """Write the table of errors with so many sample jobs each, and say how many rows it has."""
+def write_errors(spark: SparkSession, events: Events, data_dir: DataDir, *, rebuild: bool = False) -> int:
+    """Bring the table of errors to the head of the events, as `write_jobs` does, and say how many rows it has."""
     with job_description(spark, "headrace: errors"):
-        return replace_table(errors(events.frame, samples).coalesce(1), data_dir.table("errors"))
+        table = table_of(data_dir, "errors")
+        return add_rows(spark, events, table, failed_jobs, merge_failed_jobs, rebuild=rebuild)
 
 
-def write_usage(spark: SparkSession, events: Events, data_dir: DataDir) -> int:
-    """Write the table of usage, and say how many rows it has."""
+def write_usage(spark: SparkSession, events: Events, data_dir: DataDir, *, rebuild: bool = False) -> int:
+    """Bring the table of usage to the head of the events, as `write_jobs` does, and say how many rows it has."""
     with job_description(spark, "headrace: usage"):
-        return replace_table(usage(events.frame).coalesce(1), data_dir.table("usage"))
+        return add_rows(spark, events, table_of(data_dir, "usage"), daily_usage, merge_usage, rebuild=rebuild)
 
 
 def write_tables(
@@ -65,9 +59,10 @@ def write_tables(
     data_dir: DataDir,
     *,
     window_ms: int | None = None,
+    rebuild: bool = False,
     on_stage: Callable[[str], None] | None = None,
 ) -> None:
-    """Write all tables of a folder from the same events.
+    """Bring all tables of a folder to the head of the same events.
 
     Where these are those of one tenant or queue, the tables hold nothing else afterwards; statistics keep the rows of
     others, since a query that follows the store may write beside this.
@@ -78,15 +73,38 @@ def write_tables(
     tell = on_stage or (lambda _: None)
     with held(events) as same:
         tell("jobs and attempts")
-        write_jobs(spark, same, data_dir)
+        write_jobs(spark, same, data_dir, rebuild=rebuild)
         tell("errors")
-        write_errors(spark, same, data_dir)
+        write_errors(spark, same, data_dir, rebuild=rebuild)
         tell("usage")
-        write_usage(spark, same, data_dir)
+        write_usage(spark, same, data_dir, rebuild=rebuild)
         tell("statistics")
         folder = data_dir.table("stats")
         with job_description(spark, "headrace: stats"):
-            write_stats(spark, same.frame, folder, window_ms=window_ms or window_of(folder) or WINDOW_MS)
+            write_stats(spark, same, folder, window_ms=window_ms, rebuild=rebuild)
+
+
+def table_of(data_dir: DataDir, name: str) -> DataTable:
+    """A table of a folder, which need not be there yet."""
+    return open_table(data_dir.location(name), LAYOUTS[name])
+
+
+def read_table(spark: SparkSession, data_dir: DataDir, name: str, *, days: int | None = None) -> DataFrame:
+    """The rows of a table, as of now; those of statistics with their backlog.
+
+    With `days`, only those of so many last days that the table has, and of what is still open.
+    """
+    if name == "stats":
+        return read_stats(spark, data_dir.location(name))
+    table = table_of(data_dir, name)
+    now = table.version()
+    if now is None:
+        raise BadConfig(f"there is no table in {table.location}; write it first, or name another folder")
+    rows = table.read(spark)
+    if days is None:
+        return rows
+    last = sorted({day for file in now.files() if (day := file.partition["day"]) is not None})[-days:]
+    return rows.where(rows["day"].isNull() | (rows["day"] >= last[0])) if last else rows
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def test_the_command_writes_results_by_key_and_continues_where_it_ended(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "a map needs an app, whose jobs the rows go through"),
+        ((), "a map needs an app to run the jobs"),
         (("--app", APP, "--kind", "squre"), "no handler for kind 'squre'; did you mean 'square'?"),
         (("--app", APP, "--name", "a/b"), "the name of a map is 'a/b'"),
         (("--app", APP, "--keep", "soon"), "keep 'soon' is not a valid duration"),

@@ -47,6 +47,7 @@ bench-peers: servers  ## Measure Headrace beside other queues, which it installs
 
 bench-spark: servers  ## Measure reading, writing and fleets of Spark beside bare references
 	@$(PY) -m benchmarks.spark
+	@$(PY) -m benchmarks.history
 	@$(PY) -m benchmarks.fleet
 
 proof: servers  ## Run the long proofs, and of the conformance suite what `make test` leaves out

@@ -169,8 +169,8 @@ def counted(folder: Path, found: Steady) -> Steady:
             [(answer,)] = connection.sql(f"SELECT {what} FROM '{folder}/{files}'").fetchall()  # noqa: S608 - our own
             return int(answer or 0)
 
-        found.history_rows = ask("count(*)", "history/day=*/queue=*/*.parquet")
-        found.history_enqueued = ask("count_if(event = 'enqueued')", "history/day=*/queue=*/*.parquet")
+        found.history_rows = ask("count(*)", "history/day=*/*.parquet")
+        found.history_enqueued = ask("count_if(event = 'enqueued')", "history/day=*/*.parquet")
         found.stats_enqueued = ask("sum(enqueued)", "stats/day=*/*.parquet")
     if found.history_rows != found.decision.events:
         found.decision.complaints.append(

@@ -1,61 +1,68 @@
-"""Histories for tests: written by hand, and read by engines that know nothing of ours."""
+"""Histories for tests: batches made by hand, and read by engines that know nothing of ours."""
 
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
-from msgspec.structs import replace
 
-from headrace.pipeline.history.state import HistoryState, read_state, write_state
-from headrace.pipeline.source.schema import JOURNAL
+from headrace.pipeline.history.layout import history_table
+from headrace.pipeline.history.read import history_files
+from headrace.pipeline.history.state import APP, HistoryState, read_state
+from headrace.pipeline.history.verify import seq_runs
+from headrace.pipeline.storage.layout import DataFile
+from headrace.pipeline.storage.table import DataTable, Form
+from headrace.pipeline.storage.write import write_sorted
 
 Place = tuple[str, str, int, int]
 """Tenant, queue, shard, seq."""
-INSIDE = JOURNAL.without(["queue"]).arrow
-"""The columns of a file: its folders say the rest."""
 
 
-def put(folder: Path, batch: int, seqs: Sequence[int], *, day: str = "2030-01-31", queue: str = "mail") -> Path:
-    """Put a batch with these events of a journal into place, and note it."""
-    file = folder / f"day={day}" / f"queue={queue}" / f"batch-{batch:09d}.parquet"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows_of(seqs), file)
-    write_state(folder, replace(read_state(folder) or HistoryState(), batch=batch))
-    return file
-
-
-def rows_of(seqs: Sequence[int]) -> pa.Table:
+def rows_of(table: DataTable, seqs: Sequence[int], *, day: str, queue: str, batch: int) -> pa.Table:
     """Events with a place, and nothing else in them."""
-    rows = [{"tenant": "default", "shard": 0, "epoch": 1, "seq": seq, "happened_at": seq * 1_000_000} for seq in seqs]
-    return pa.Table.from_pylist(rows, schema=INSIDE)
+    fixed = {"tenant": "default", "queue": queue, "shard": 0, "epoch": 1, "batch": batch}
+    rows = [{**fixed, "seq": seq, "happened_at": seq * 1_000_000, "day": date.fromisoformat(day)} for seq in seqs]
+    return pa.Table.from_pylist(rows, schema=table.layout.schema)
+
+
+def written(
+    table: DataTable, batch: int, seqs: Sequence[int], *, day: str = "2030-01-31", queue: str = "mail"
+) -> list[DataFile]:
+    """The files of these events of a journal, which nobody has committed."""
+    rows = rows_of(table, seqs, day=day, queue=queue, batch=batch)
+    return list(write_sorted(iter([rows]), table.layout, table.write_location, f"history-{batch:09d}", seq_runs))
+
+
+def put(folder: Path, seqs: Sequence[int], *, form: Form = "delta", **options: Any) -> HistoryState:
+    """Commit a batch with these events of a journal."""
+    table = history_table(folder, form=form)
+    table.prepare()
+    state = read_state(folder) or HistoryState()
+    then = HistoryState(batch=state.batch + 1, events=state.events + len(seqs))
+    table.commit(written(table, then.batch, seqs, **options), batch=(APP, then.batch), state=then)
+    return then
 
 
 def duckdb_places(folder: Path) -> list[Place]:
     """Where each event stands, in the words of docs for DuckDB."""
-    query = f"""
+    files = history_files(folder)
+    if not files:
+        return []
+    query = """
         SELECT tenant, queue, shard, seq
-        FROM read_parquet(
-            '{folder}/day=*/queue=*/*.parquet',
-            hive_partitioning = true, hive_types = {{'day': DATE, 'queue': VARCHAR}}, union_by_name = true
-        )
+        FROM read_parquet(?, hive_partitioning = true, hive_types = {'day': DATE}, union_by_name = true)
         ORDER BY ALL
-    """  # noqa: S608 - our own folder
+    """
     with duckdb.connect() as connection:
-        return connection.execute(query).fetchall()
+        return connection.execute(query, [files]).fetchall()
 
 
 def polars_rows(folder: Path) -> list[dict[str, Any]]:
     """The events, in the words of the docs for Polars."""
-    events = pl.scan_parquet(
-        f"{folder}/day=*/queue=*/*.parquet",
-        hive_partitioning=True,
-        hive_schema={"day": pl.Date, "queue": pl.String},
-    )
-    return events.collect().to_dicts()
+    return pl.scan_delta(str(folder)).collect().to_dicts()
 
 
 def places(rows: Sequence[dict[str, Any]]) -> list[Place]:

@@ -44,7 +44,7 @@ def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_p
     assert re.search(r"enqueued.*claimed +crawler-1.*stalled.*claimed +crawler-2.*done", life, re.DOTALL)
     data = folder / "headrace-data"
     assert (data / "report.html").as_uri() in ran.stdout
-    events = ds.dataset(sorted(data.glob("history/day=*/queue=*/*.parquet")), partitioning="hive").to_table()
+    events = ds.dataset(sorted(data.glob("history/day=*/*.parquet")), partitioning="hive").to_table()
     places = events.group_by(["tenant", "queue", "shard", "seq"]).aggregate([]).num_rows
     assert f"{places:,} events in " in ran.stdout
     assert places == events.num_rows

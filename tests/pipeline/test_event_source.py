@@ -28,11 +28,14 @@ def test_the_history_is_taken_when_there_is_one_and_else_the_journal(spark: Spar
     written = events(spark, None, data_dir)
     asked = events(spark, url, data_dir, tenant="acme", origin="journal")
     narrowed = events(spark, None, data_dir, tenant="birch", queue="news, post")
+    assert follow_history(spark, url, data_dir.history, once=True).awaitTermination(60)
+    later = events(spark, None, data_dir)
 
     assert (before.origin, count) == ("journal", 5)
     assert (written.origin, written.of, written.frame.count()) == ("history", str(data_dir.history), 5)
     assert (asked.origin, asked.of, asked.frame.count()) == ("journal", f"sqlite:///{tmp_path}/jobs.db", 4)
     assert narrowed.frame.count() == 2
+    assert (written.head, later.head, later.frame.count(), later.between(0, 1).count()) == (0, 1, 6, 1)
     assert narrowed.frame.select(*JOURNAL.names).schema == asked.frame.schema == JOURNAL.spark
 
 

@@ -7,20 +7,23 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from msgspec.structs import replace
+from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from headrace.model.errors import BadConfig, Refused, StoreUnavailable
+from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.history import layout, staging, steps
+from headrace.pipeline import spark_session
 from headrace.pipeline.history.compact import compact
-from headrace.pipeline.history.read import read_history
-from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import HistoryState, read_state, write_state
+from headrace.pipeline.history.read import history_files, read_history
+from headrace.pipeline.history.run import CHECKPOINT, follow_history
+from headrace.pipeline.history.state import APP, HistoryState, read_state
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.spark_errors import headrace_error
+from headrace.pipeline.storage import table as steps
+from headrace.pipeline.storage.location import Location
+from headrace.pipeline.storage.table import open_log
 from headrace.stores.contract.store import Store
 from tests.pipeline.filled_journals import T0, Story, fill, keep, tell
 from tests.pipeline.histories import Place, duckdb_places, places, polars_rows
@@ -31,20 +34,21 @@ from tests.support.stores import sqlite_url
 MAIL, YEAR, TRUE, ODD = Queue("mail", shards=2), Queue("2024", "acme"), Queue("true", "acme"), Queue("odd")
 DAY_MS = 86_400_000
 SECONDS_MAX = 60
-STEPS = ("staged", "placing", "placed", "committed", "noted", "advanced")
+STEPS = ("begun", "written", "checked", "committed", "advanced")
+PARQUET_STEPS = ("written", "placing", "placed", "noted", "committed")
 
 
-def run(spark: SparkSession, url: str, folder: Path, **options: Any) -> None:
+def run(spark: SparkSession, url: str, folder: Path | Location, **options: Any) -> None:
     """Write what is there, and end."""
     query = follow_history(spark, url, folder, once=True, **options)
     assert query.awaitTermination(SECONDS_MAX)
 
 
-def spark_places(spark: SparkSession, folder: Path) -> list[Place]:
+def spark_places(spark: SparkSession, folder: Path | Location) -> list[Place]:
     return places(read_history(spark, folder).toArrow().to_pylist())
 
 
-def state_of(folder: Path) -> HistoryState:
+def state_of(folder: Path | Location) -> HistoryState:
     state = read_state(folder)
     assert state is not None
     return state
@@ -67,17 +71,14 @@ def consumers(url: str, queue: Queue) -> list[tuple[int, bool]]:
 
 @contextmanager
 def failing(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
-    """Let a batch fail at a step; if it is reached for each file, then at the second."""
-    times = 2 if step == "placing" else 1
+    """Let a batch fail at a step."""
 
     def fail(reached: str, batch: int) -> None:
-        nonlocal times
-        times -= reached == step
-        if not times:
+        if reached == step:
             raise RuntimeError(f"failed when {step}")
 
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "reached", fail)
+        patched.setattr(steps, "crash_point", fail)
         yield
 
 
@@ -86,7 +87,7 @@ def test_every_event_is_in_the_files_once_with_all_its_columns_for_every_reader(
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
     # So that large batches are written by several tasks, and small ones by one.
-    monkeypatch.setattr(staging, "HISTORY_TASK_EVENTS", 50)
+    monkeypatch.setattr(spark_session, "TASK_EVENTS_MIN", 20)
     tell(url, fill(MAIL, 40), fill(YEAR, 12, every_ms=DAY_MS // 5), fill(TRUE, 3))
     tell(url, lambda store: odd_story(store, ODD))
 
@@ -99,8 +100,9 @@ def test_every_event_is_in_the_files_once_with_all_its_columns_for_every_reader(
     frame = read_history(spark, folder)
     rows = frame.toArrow().to_pylist()
     days = {(row["queue"], str(row.pop("day"))) for row in rows}
-    assert frame.columns == [*JOURNAL.names, "day"]
-    assert frame.drop("day").schema == JOURNAL.spark
+    assert {row.pop("batch") for row in rows} == set(range(state_of(folder).batch + 1))
+    assert frame.columns == [*JOURNAL.names, "day", "batch"]
+    assert frame.drop("day", "batch").schema == JOURNAL.spark
     assert sorted(rows, key=str) == expected
     assert {day for queue, day in days if queue == "2024"} == {"2023-11-14", "2023-11-15", "2023-11-16", "2023-11-17"}
     read = polars_rows(folder)
@@ -111,17 +113,17 @@ def test_every_event_is_in_the_files_once_with_all_its_columns_for_every_reader(
     assert (state_of(folder).events, state_of(folder).skipped) == (len(rows), 0)
 
 
+@pytest.mark.parametrize(("form", "failures"), [("delta", STEPS), ("parquet", PARQUET_STEPS)])
 def test_a_run_that_fails_at_any_step_is_brought_to_its_end_by_the_next(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, failures: tuple[str, ...]
 ) -> None:
-    """As a Delta table, which has a step more, and the same files."""
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
 
-    for number, step in enumerate(STEPS):
+    for number, step in enumerate(failures):
         tell(url, fill(MAIL, 4, since=number * 4), fill(TRUE, 1, since=number))
         with failing(monkeypatch, step), pytest.raises(StreamingQueryException, match=f"failed when {step}"):
-            run(spark, url, folder, form="delta")
-    run(spark, url, folder, form="delta")
+            run(spark, url, folder, form=form)
+    run(spark, url, folder, form=form)
 
     expected = places(store_events(url, [MAIL, TRUE]))
     assert spark_places(spark, folder) == expected
@@ -129,25 +131,75 @@ def test_a_run_that_fails_at_any_step_is_brought_to_its_end_by_the_next(
     assert state_of(folder).events == len(expected)
 
 
-def test_a_lost_checkpoint_is_made_anew_from_the_state_and_batches_count_on(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_history_on_object_storage_is_brought_to_its_end_and_compacted(
+    spark: SparkSession, tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, folder = sqlite_url(tmp_path), Location.parse(bucket).child("history")
+
+    for number, step in enumerate(("written", "committed")):
+        tell(url, fill(MAIL, 4, since=number * 4))
+        with failing(monkeypatch, step), pytest.raises(StreamingQueryException, match=f"failed when {step}"):
+            run(spark, url, folder)
+    run(spark, url, folder)
+    tell(url, fill(TRUE, 2))
+    run(spark, url, folder)
+    done = compact(folder)
+
+    expected = places(store_events(url, [MAIL, TRUE]))
+    assert done.files_after == 1
+    assert spark_places(spark, folder) == expected
+    only_true = read_history(spark, folder).where("queue = 'true' AND day = DATE'2023-11-14'")
+    assert places(only_true.toArrow().to_pylist()) == [place for place in expected if place[1] == "true"]
+    assert state_of(folder).events == len(expected)
+
+
+def test_each_run_begins_where_the_table_ends_whatever_became_of_its_checkpoint(
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
     tell(url, fill(MAIL, 4), fill(TRUE, 1))
     run(spark, url, folder, queue="mail")
     tell(url, fill(MAIL, 4, since=4))
-    with failing(monkeypatch, "placed"), pytest.raises(StreamingQueryException):
-        run(spark, url, folder, queue="mail")
 
-    # What was placed of batch 1 is planned anew, with other limits and queues, and must not stay.
-    shutil.rmtree(folder / layout.CHECKPOINT)
+    shutil.rmtree(folder / CHECKPOINT)
     run(spark, url, folder, events_max=2)
     batch = state_of(folder).batch
     run(spark, url, folder, tenant="acme")
 
     assert duckdb_places(folder) == places(store_events(url, [MAIL, TRUE]))
     assert batch == 3
+    assert state_of(folder).batch == 3, "a run with nothing new adds none"
     assert state_of(folder).shards.keys() == {"default/mail/0", "default/mail/1", "acme/true/0"}
+
+
+def test_only_files_of_the_batches_that_are_asked_for_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    for number in range(3):
+        tell(url, fill(TRUE, 2, since=number * 2))
+        run(spark, url, folder)
+
+    later = read_history(spark, folder, where=[("batch", ">", 0)])
+
+    assert sorted(row.seq for row in later.collect()) == [3, 4, 5, 6]
+    assert len(later.inputFiles()) == 2
+    assert len(history_files(folder)) == 3
+
+
+def test_a_tenant_can_be_deleted_from_a_history_that_is_split_by_tenant(spark: SparkSession, tmp_path: Path) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    tell(url, fill(MAIL, 4), fill(TRUE, 2))
+    run(spark, url, folder, split="tenant")
+
+    DeltaTable(str(folder)).delete("tenant = 'acme'")
+    tell(url, fill(TRUE, 1, since=2))
+    run(spark, url, folder)
+
+    assert spark_places(spark, folder) == [("acme", "true", 0, 3), *places(store_events(url, [MAIL]))]
+    assert {path.partition("/")[0] for path in files_within(folder)} == {"tenant=acme", "tenant=default"}
+
+
+def files_within(folder: Path) -> list[str]:
+    return [str(Path(file).relative_to(folder)) for file in history_files(folder)]
 
 
 def test_what_retention_has_dropped_is_refused_or_counted(spark: SparkSession, tmp_path: Path) -> None:
@@ -156,29 +208,23 @@ def test_what_retention_has_dropped_is_refused_or_counted(spark: SparkSession, t
     run(spark, url, folder)
     tell(url, fill(YEAR, 10, since=6), keep(Shard(YEAR), 3))
 
-    with pytest.raises(StreamingQueryException) as refused:
+    with pytest.raises(Refused, match="acme/2024/0 up to seq 6, and retention has dropped what follows up to 14"):
         run(spark, url, folder)
     run(spark, url, folder, fail_on_loss=False)
 
-    told = headrace_error(refused.value)
-    assert isinstance(told, Refused)
-    assert "acme/2024/0 up to seq 6, and retention has dropped what follows up to 14" in str(told)
     assert [seq for *_, seq in duckdb_places(folder)] == [*range(1, 7), 15, 16, 17]
     assert (state_of(folder).events, state_of(folder).skipped) == (9, 8)
 
 
-def test_what_a_batch_finds_wrong_is_one_sentence_and_nothing_is_added(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_writer_whose_batch_another_has_committed_adds_nothing(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
     tell(url, fill(TRUE, 6))
     query = follow_history(spark, url, folder, every_ms=0)
     try:
         query.processAllAvailable()
-        state = state_of(folder)
+        # Another driver, which sees the same object storage and not this lock.
+        open_log(Location.parse(folder)).commit([], [], (APP, 1), state_of(folder), is_change=True)
         tell(url, fill(TRUE, 1, since=6))
-        query.processAllAvailable()
-        # Somebody has put an older place into the state.
-        write_state(folder, replace(state_of(folder), shards=state.shards))
-        tell(url, fill(TRUE, 1, since=7))
 
         with pytest.raises(StreamingQueryException) as wrong:
             query.processAllAvailable()
@@ -186,11 +232,10 @@ def test_what_a_batch_finds_wrong_is_one_sentence_and_nothing_is_added(spark: Sp
         query.stop()
 
     told = headrace_error(wrong.value)
-    assert isinstance(told, StoreUnavailable)
-    assert str(told).startswith(
-        "the history holds acme/true/0 up to seq 6, and this batch goes on after 7; nothing was"
-    )
-    assert len(duckdb_places(folder)) == 7
+    assert isinstance(told, BadConfig)
+    assert "batch 1 of headrace-history is in" in str(told)
+    assert "another run writes there; let it end" in str(told)
+    assert len(duckdb_places(folder)) == 6
 
 
 def test_a_second_run_is_refused_whatever_it_selects_and_the_first_goes_on(spark: SparkSession, tmp_path: Path) -> None:
@@ -199,10 +244,11 @@ def test_a_second_run_is_refused_whatever_it_selects_and_the_first_goes_on(spark
     query = follow_history(spark, url, folder, every_ms=0)
     try:
         query.processAllAvailable()
-        origin = (folder / layout.CHECKPOINT / "_origin.json").read_bytes()
+        metadata = (folder / CHECKPOINT / "metadata").read_bytes()
         for selection in ({}, {"queue": "mail"}, {"tenant": "acme", "consumer": "other"}):
             with pytest.raises(BadConfig, match=r"another run writes the history in .*; let it end"):
                 follow_history(spark, url, folder, once=True, **cast(Any, selection))
+        assert metadata == (folder / CHECKPOINT / "metadata").read_bytes()
         compact(folder)
         tell(url, fill(MAIL, 4, since=4))
         query.processAllAvailable()
@@ -211,7 +257,6 @@ def test_a_second_run_is_refused_whatever_it_selects_and_the_first_goes_on(spark
     tell(url, fill(TRUE, 2, since=2))
     run(spark, url, folder, queue="true")
 
-    assert origin != (folder / layout.CHECKPOINT / "_origin.json").read_bytes()
     assert duckdb_places(folder) == places(store_events(url, [MAIL, TRUE]))
 
 
@@ -220,9 +265,8 @@ def test_a_consumer_that_a_killed_run_left_behind_is_advanced_at_the_next_start_
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
     tell(url, fill(YEAR, 4), fill(TRUE, 2))
-    with failing(monkeypatch, "noted"), pytest.raises(StreamingQueryException):
+    with failing(monkeypatch, "committed"), pytest.raises(StreamingQueryException):
         run(spark, url, folder)
-    shutil.rmtree(folder / layout.CHECKPOINT)
 
     run(spark, url, folder, queue="2024", hold=True)
     named, left_out = consumers(url, YEAR), consumers(url, TRUE)
@@ -249,4 +293,4 @@ def test_a_history_with_payloads_is_compacted_while_it_is_written(spark: SparkSe
     rows = read_history(spark, folder).toArrow().to_pylist()
     assert places(rows) == places(store_events(url, [TRUE]))
     assert {(row["payload"], row["result"]) for row in rows} == {("null", None)}
-    assert len(list(folder.glob(layout.GLOB))) == 2
+    assert len(history_files(folder)) == 2

@@ -8,13 +8,14 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from headrace.model.event import Event
-from headrace.pipeline.history import steps
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.storage import table
+from headrace.pipeline.storage.location import Location
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import ask, fresh_url
 from tests.proof.spark_check import IDENTITY, Found, Key, behind, compare, counted_by_duckdb, journal_of, wrong_rows
-from tests.proof.spark_faults import FAULTS, STEP_OF
+from tests.proof.spark_faults import FAULTS
 from tests.proof.spark_writer import Writer
 
 SECONDS_MAX = 60
@@ -49,7 +50,7 @@ def stopped_and_drained(
 ) -> None:
     """A history whose first batch was stopped at a step, and that was started again when there was more."""
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "reached", stop_at(step))
+        patch.setattr(table, "crash_point", stop_at(step))
         with pytest.raises(StreamingQueryException, match="stopped when"):
             run(spark, url, folder)
     ask(url, write_on)
@@ -58,21 +59,21 @@ def stopped_and_drained(
 
 def counted(spark: SparkSession, folder: Path, journal: dict[Key, Event]) -> tuple[Found, Found]:
     by_spark = read_history(spark, folder).groupBy(*IDENTITY).count().toArrow()
-    return compare(journal, by_spark), compare(journal, counted_by_duckdb(folder))
+    return compare(journal, by_spark), compare(journal, counted_by_duckdb(Location.parse(folder)))
 
 
-def test_a_history_that_was_stopped_while_files_are_placed_is_the_journal(
+def test_a_history_that_was_stopped_after_its_files_were_written_is_the_journal(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, folder = fresh_url("sqlite", tmp_path), tmp_path / "history"
     ask(url, write)
 
-    stopped_and_drained(spark, url, folder, "placed", monkeypatch)
+    stopped_and_drained(spark, url, folder, "written", monkeypatch)
 
     journal = ask(url, journal_of)
     by_spark, by_duckdb = counted(spark, folder, journal)
     assert by_spark == by_duckdb == Found(rows=len(journal), distinct=len(journal))
-    assert wrong_rows(folder, "parquet", journal) == 0
+    assert wrong_rows(Location.parse(folder), journal) == 0
     assert ask(url, lambda store: behind(store, "history")) == 0
 
 
@@ -84,7 +85,7 @@ def test_the_same_check_finds_a_planted_fault(
     ask(url, write)
     FAULTS[fault](monkeypatch.setattr)
 
-    stopped_and_drained(spark, url, folder, STEP_OF[fault], monkeypatch)
+    stopped_and_drained(spark, url, folder, "between", monkeypatch)
 
     for each in counted(spark, folder, ask(url, journal_of)):
         assert not each.is_right

@@ -1,8 +1,7 @@
 """Promises of the check by seq and of the start of a run: what does not fit is refused, and nothing is added."""
 
 import json
-import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,18 +11,17 @@ from headrace.model.errors import BadConfig, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.history.batch import Writer
 from headrace.pipeline.history.consumer import HistoryConsumer
-from headrace.pipeline.history.layout import STATE
+from headrace.pipeline.history.layout import history_table
 from headrace.pipeline.history.lock import take_lock
-from headrace.pipeline.history.place import remove_leftovers
 from headrace.pipeline.history.planned import PlannedBatch, SeqSpan, read_planned
-from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
+from headrace.pipeline.history.resume import find_begins
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import HistoryState, write_state
-from headrace.pipeline.history.verify import VerifiedCounts, held_by, verify
+from headrace.pipeline.history.state import APP, HistoryState, read_state
+from headrace.pipeline.history.verify import StoredRange, VerifiedCounts, stored_ranges, verify
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.options import SourceOptions
 from tests.pipeline.filled_journals import delete, fill, keep, tell
-from tests.pipeline.histories import put
+from tests.pipeline.histories import written
 from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 from tests.support.stores import sqlite_url
 
@@ -41,13 +39,23 @@ def planned(after: int, upto: int, *, jumps: bool = False) -> PlannedBatch:
     )
 
 
+def ranges(folder: Path, *files: Sequence[int], **options: Any) -> dict[str, StoredRange]:
+    """What files with these events of the journal hold."""
+    table = history_table(folder)
+    return stored_ranges([file for seqs in files for file in written(table, 0, seqs, **options)])
+
+
 def test_a_batch_that_holds_what_it_is_to_hold_is_counted(tmp_path: Path) -> None:
     """A journal goes on over midnight, so its events may be in several files."""
-    files = [put(tmp_path, 0, [4, 5]), put(tmp_path, 0, [6], day="2030-02-01"), put(tmp_path, 0, [1], queue="new")]
-    batch = planned(3, 6)
+    table, batch = history_table(tmp_path), planned(3, 6)
+    files = [
+        *written(table, 0, [4, 5]),
+        *written(table, 0, [6], day="2030-02-01"),
+        *written(table, 0, [1], queue="new"),
+    ]
     batch.spans["default/new/0"] = SeqSpan(0, 1)
 
-    counts = verify(batch, held_by(files), {MAIL: mark(3)}, strict=True)
+    counts = verify(batch, stored_ranges(files), {MAIL: mark(3)}, strict=True)
 
     assert counts == VerifiedCounts(events=4)
 
@@ -65,20 +73,21 @@ def test_a_batch_that_holds_what_it_is_to_hold_is_counted(tmp_path: Path) -> Non
         ([4, 5], "files hold seq 4 to 5 in 2 rows"),
         ([5, 6], "files hold seq 5 to 6 in 2 rows"),
         ([3, 4, 5, 6], "files hold seq 3 to 6 in 4 rows"),
-        ([], "files hold nothing; nothing was added: check that the folder is the same one"),
+        ([], "files hold nothing; nothing was added: start again; if it comes back"),
     ],
 )
 def test_a_batch_with_a_double_a_gap_or_an_event_too_few_or_too_many_is_refused(
     tmp_path: Path, seqs: list[int], sentence: str
 ) -> None:
-    held = held_by([put(tmp_path, 0, seqs)] if seqs else [])
+    one, halves = ranges(tmp_path, seqs), ranges(tmp_path, seqs[:2], seqs[2:])
 
-    with pytest.raises(StoreUnavailable, match=sentence):
-        verify(planned(3, 6), held, {}, strict=True)
+    for held in (one, halves):
+        with pytest.raises(StoreUnavailable, match=sentence):
+            verify(planned(3, 6), held, {}, strict=True)
 
 
 def test_events_of_a_journal_that_the_batch_is_not_about_are_refused(tmp_path: Path) -> None:
-    held = held_by([put(tmp_path, 0, [4, 5, 6]), put(tmp_path, 0, [1], queue="other")])
+    held = ranges(tmp_path, [4, 5, 6]) | ranges(tmp_path, [1], queue="other")
 
     with pytest.raises(StoreUnavailable, match="to hold nothing of default/other/0"):
         verify(planned(3, 6), held, {}, strict=True)
@@ -93,7 +102,7 @@ def test_a_batch_that_does_not_go_on_where_the_history_ended_is_refused(ended: i
 
 
 def test_what_the_stream_has_gone_on_without_is_counted_where_that_is_allowed(tmp_path: Path) -> None:
-    held = held_by([put(tmp_path, 0, [5, 6])])
+    held = ranges(tmp_path, [5, 6])
 
     skipped = verify(planned(3, 6, jumps=True), held, {MAIL: mark(1)}, strict=False)
     lost = verify(planned(4, 6, jumps=True), held, {MAIL: mark(9)}, strict=False)
@@ -105,33 +114,37 @@ def test_what_the_stream_has_gone_on_without_is_counted_where_that_is_allowed(tm
     with pytest.raises(StoreUnavailable, match="goes on after 3"):
         verify(planned(3, 6), held, {MAIL: mark(1)}, strict=False)
     with pytest.raises(StoreUnavailable, match="hold seq 4 to 6 in 2 rows"):
-        verify(planned(3, 6), held_by([put(tmp_path, 0, [4, 6])]), {}, strict=False)
+        verify(planned(3, 6), ranges(tmp_path, [4, 6]), {}, strict=False)
 
 
-def test_a_folder_that_is_no_history_or_another_one_is_refused(tmp_path: Path) -> None:
-    for name in ("foreign", "stateless", "parquet", "strange"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "foreign" / "dead_letters.txt").write_text("mine")
-    (tmp_path / "stateless" / "_checkpoint").mkdir()
-    (tmp_path / "strange" / STATE).write_text('{"v": 2}')
-    begin(tmp_path / "parquet", "parquet", payloads=False)
+def test_a_folder_with_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    tell(sqlite_url(tmp_path))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").touch()
 
-    for name, form, sentence in (
-        ("foreign", "parquet", r"holds something else \('dead_letters.txt'\); name a folder that is new or empty"),
-        ("stateless", "parquet", r"holds a history whose _state.json is missing"),
-        ("parquet", "delta", r"is kept as parquet, and delta was asked for; use another folder"),
-        ("strange", "parquet", r"_state.json was written by another version"),
-    ):
-        with pytest.raises(BadConfig, match=sentence):
-            begin(tmp_path / name, cast(Any, form), payloads=False)
+    with pytest.raises(BadConfig, match=r"holds something else \('letter.txt'\)"):
+        follow_history(cast(Any, None), sqlite_url(tmp_path), tmp_path / "mine")
+
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+
+
+def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
+    table = history_table(tmp_path)
+    table.prepare()
+    table.commit([], batch=(APP, 0), state={"v": 2})
+
+    with pytest.raises(BadConfig, match="was written by another version of Headrace"):
+        read_state(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"folder": "s3a://bucket/history"}, "is a URL; mount it"),
+        ({"folder": "hdfs://name/history"}, "is on HDFS, which is not supported"),
+        ({"folder": "s3://bucket/history", "form": "parquet"}, "the form parquet is for local disks"),
+        ({"split": "queue"}, "split is 'queue'; give tenant, or leave it out"),
         ({"folder": "/data/[x]"}, "which Spark takes for a pattern"),
-        ({"form": "orc"}, "form is 'orc'; give parquet or delta"),
+        ({"form": "orc"}, "form is 'orc'; give delta or parquet"),
         ({"every_ms": -1}, "every_ms"),
         ({"events_max": 0}, "events_max"),
         ({"url": "memory://"}, "lives inside one process"),
@@ -149,35 +162,7 @@ def test_a_setting_that_makes_no_sense_is_refused_before_spark_is_asked(
     assert not (tmp_path / "history").exists()
 
 
-def test_a_checkpoint_counts_while_it_fits_the_state_and_what_is_asked_for(tmp_path: Path) -> None:
-    options = SourceOptions(url="", tenant="*")
-    state = HistoryState(batch=7, shards={MAIL: mark(3)})
-    write_state(tmp_path, state)
-    assert first_batch(tmp_path, state, options) is None
-
-    number = renew(tmp_path, state, options)
-    before = first_batch(tmp_path, state, options)
-    note(tmp_path, 0, mark(5))
-    after = HistoryState(batch=8, shards={MAIL: mark(5)})
-
-    assert number == 8
-    assert before is None
-    assert first_batch(tmp_path, state, options) == 8
-    assert first_batch(tmp_path, after, options) == 8
-    # Of another selection, of another time, of another story, or broken.
-    assert first_batch(tmp_path, after, SourceOptions(url="", tenant="acme")) is None
-    assert first_batch(tmp_path, HistoryState(batch=9, shards=after.shards), options) is None
-    assert first_batch(tmp_path, HistoryState(batch=8, shards={MAIL: mark(4)}), options) is None
-    (tmp_path / "_checkpoint" / "offsets" / "0").write_text("v1\n")
-    assert first_batch(tmp_path, after, options) is None
-    note(tmp_path, 0, mark(5))
-    with pytest.raises(BadConfig, match=r"checkpoint in .* is at batch 8 and _state.json at 6: it was replaced"):
-        first_batch(tmp_path, HistoryState(batch=6), options)
-
-
 def test_the_first_batch_of_a_checkpoint_says_where_it_begins_or_holds_nothing(tmp_path: Path) -> None:
-    renew(tmp_path, HistoryState(), SourceOptions(url=""))
-
     note(tmp_path, 0, mark(5))
     nothing = read_planned(tmp_path, 0)
     note(tmp_path, 0, mark(5), jumps={MAIL: 3})
@@ -190,7 +175,7 @@ def test_the_first_batch_of_a_checkpoint_says_where_it_begins_or_holds_nothing(t
 
 def note(folder: Path, number: int, end: Mark, jumps: dict[str, int] | None = None) -> None:
     """What Spark notes of a batch before it begins."""
-    offsets = folder / "_checkpoint" / "offsets"
+    offsets = folder / "offsets"
     offsets.mkdir(exist_ok=True)
     told = Offset(shards={MAIL: end}, jumps=jumps or {}).to_json()
     (offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(told)}")
@@ -205,44 +190,10 @@ def test_one_run_has_the_right_to_write_a_history_and_none_after_it_was_stopped(
     second = take_lock(tmp_path)
 
     with pytest.raises(BadConfig, match="was stopped, and writes no more"):
-        Writer(tmp_path, first, 0, SourceOptions(url=""), None).write(cast(Any, None), 0)
-    with pytest.raises(BadConfig, match="was removed while it was written"):
-        Writer(tmp_path, second, 0, SourceOptions(url=""), None).write(cast(Any, None), 0)
+        Writer(history_table(tmp_path), tmp_path, first, HistoryState(), SourceOptions(url=""), None).write(
+            cast(Any, None), 0
+        )
     second.release()
-
-
-def test_a_history_of_many_files_is_ready_without_a_look_at_any_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listed: list[str] = []
-    write_state(tmp_path, HistoryState(batch=99))
-    for leaf in range(100):
-        folder = tmp_path / f"day=2030-01-{leaf % 25 + 1:02d}" / f"queue=q{leaf}"
-        folder.mkdir(parents=True)
-        for batch in (*range(20), 100):
-            (folder / f"batch-{batch:09d}.parquet").touch()
-
-    with monkeypatch.context() as patched:
-        for name in ("scandir", "listdir"):
-            patched.setattr(os, name, recording(getattr(os, name), listed))
-        state = begin(tmp_path, "parquet", payloads=False)
-        first_batch(tmp_path, state, SourceOptions(url=""))
-        remove_leftovers(tmp_path, 100)
-
-    # Their folders are found, and none of these is listed.
-    assert len(listed) >= 26
-    assert not [path for path in listed if "queue=" in path]
-    assert len(list(tmp_path.glob("day=*/queue=*/*.parquet"))) == 2_000
-
-
-def recording(look: Callable[[Any], Any], paths: list[str]) -> Callable[[Any], Any]:
-    """A function of a path that also notes which."""
-
-    def noted(path: Any = ".") -> Any:
-        paths.append(str(path))
-        return look(path)
-
-    return noted
 
 
 @pytest.fixture(params=SERVED)

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import duckdb
 
 from headrace.pipeline.history.state import read_state
+from headrace.pipeline.storage.location import Location
 from tests.proof.spark_check import counted_by_duckdb
 
 PAUSE_S = 1.0
@@ -16,9 +16,8 @@ PAUSE_S = 1.0
 class Looks:
     """Counts repeatedly: no event may appear twice, and every event in the state must exist."""
 
-    def __init__(self, folder: Path, form: str) -> None:
-        self._folder = folder
-        self._form = form
+    def __init__(self, location: Location) -> None:
+        self._location = location
         self.looks = 0
         self.odd = 0
 
@@ -40,11 +39,11 @@ class Looks:
 
     def look(self) -> None:
         """Count once; a read during a merge may miss a file and is repeated."""
-        state = read_state(self._folder)
+        state = read_state(self._location)
         if state is None or not state.events:
             return
         try:
-            counts = counted_by_duckdb(self._folder, self._form)["count"].to_pylist()
+            counts = counted_by_duckdb(self._location)["count"].to_pylist()
         except (duckdb.IOException, duckdb.InvalidInputException):
             return
         self.looks += 1

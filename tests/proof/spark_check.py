@@ -1,14 +1,17 @@
 """What a history must be: the journal, each event once; counted by Spark and by DuckDB, and looked at row by row."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 from msgspec import Struct
+from pyarrow.dataset import dataset, partitioning
 
 from headrace.model.event import Event, columns
 from headrace.model.names import Shard
+from headrace.pipeline.history.read import history_files
+from headrace.pipeline.storage.location import Location
 from headrace.stores.contract.store import Store
 
 IDENTITY = ("tenant", "queue", "shard", "epoch", "seq")
@@ -67,31 +70,26 @@ async def behind(store: Store, consumer: str) -> int:
     return found
 
 
-def files_of(folder: Path, form: str) -> str:
-    """What DuckDB is to read: the documented glob, or the files that a Delta table names."""
-    if form == "parquet":
-        return f"'{folder}/day=*/queue=*/*.parquet'"
-    from deltalake import DeltaTable
-
-    return str(DeltaTable(str(folder)).file_uris())
-
-
-def ask_duckdb(folder: Path, form: str, what: str) -> Any:
-    """What DuckDB reads in the files, as an Arrow table."""
-    files = files_of(folder, form)
+def ask_duckdb(location: Location, what: str) -> Any:
+    """What DuckDB reads in the files that count, as an Arrow table; on object storage they are brought to it."""
+    files = history_files(location)
+    source = f"read_parquet({files}, hive_partitioning = true, hive_types = {{'day': DATE}})"
     with duckdb.connect() as connection:
         # Several threads would only hold up what is looked at.
         connection.execute("SET threads = 1")
-        return connection.sql(
-            f"{what} FROM read_parquet({files}, hive_partitioning = true,"
-            " hive_types = {'day': DATE, 'queue': VARCHAR})"
-            + (f" GROUP BY {', '.join(IDENTITY)}" if "count(*)" in what else "")
-        ).to_arrow_table()
+        if not location.is_local:
+            of_paths = partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
+            paths = [file.removeprefix("s3://") for file in files]
+            rows = dataset(paths, filesystem=location.filesystem()[0], partitioning=of_paths, format="parquet")
+            connection.register("events", rows.to_table())
+            source = "events"
+        by = f" GROUP BY {', '.join(IDENTITY)}" if "count(*)" in what else ""
+        return connection.sql(f"{what} FROM {source}{by}").to_arrow_table()
 
 
-def counted_by_duckdb(folder: Path, form: str = "parquet") -> Any:
+def counted_by_duckdb(location: Location) -> Any:
     """Each event that the files hold, and how often."""
-    return ask_duckdb(folder, form, f"SELECT {', '.join(IDENTITY)}, count(*) AS count")
+    return ask_duckdb(location, f"SELECT {', '.join(IDENTITY)}, count(*) AS count")
 
 
 def compare(journal: dict[Key, Event], counted: Any) -> Found:
@@ -106,9 +104,9 @@ def compare(journal: dict[Key, Event], counted: Any) -> Found:
     )
 
 
-def wrong_rows(folder: Path, form: str, journal: dict[Key, Event]) -> int:
+def wrong_rows(location: Location, journal: dict[Key, Event]) -> int:
     """How many of a sample of rows differ from the store's own events, or lie under another day than their own."""
-    rows = ask_duckdb(folder, form, "SELECT *").to_pylist()
+    rows = ask_duckdb(location, "SELECT * EXCLUDE batch").to_pylist()
     days = sum(1 for row in rows if row["day"] != row["happened_at"].astimezone(UTC).date())
     sample = [row for at, row in enumerate(rows) if at % EVERY == 0]
     return days + sum(1 for row in sample if not _is_same(row, journal.get(key_of(row))))

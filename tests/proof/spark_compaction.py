@@ -1,15 +1,14 @@
 """A program that compacts a history repeatedly, beside its writer, until it is killed.
 
-python -m tests.proof.spark_compaction FOLDER
+python -m tests.proof.spark_compaction LOCATION
 """
 
 import sys
 import time
-from pathlib import Path
 
-from headrace.pipeline.history import steps
 from headrace.pipeline.history.compact import compact
 from headrace.pipeline.history.state import read_state
+from headrace.pipeline.storage import table
 from tests.proof.spark_processes import say
 
 PAUSE_S = 0.3
@@ -25,8 +24,8 @@ def reached(step: str, batch: int) -> None:
 
 def main() -> None:
     """Say how each turn ended."""
-    folder = Path(sys.argv[1])
-    steps.reached = reached
+    folder = sys.argv[1]
+    table.crash_point = reached
     while True:
         if read_state(folder) is not None:
             compacted = compact(folder)

@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.spark_session import SHORT_RUN, session
+from headrace.pipeline.storage.location import Location
+from headrace.pipeline.storage.table import Form
 from tests.proof.spark_check import IDENTITY
 from tests.proof.spark_executors import AT_ONCE, Executors
 from tests.proof.spark_faults import FAULTS
@@ -36,10 +38,10 @@ class Life(Struct):
 
     url: str
     history: str
-    """The folder."""
+    """The folder, or its URL."""
     work: str
     """A folder for what else there is to write."""
-    form: str = "parquet"
+    form: Form = "delta"
     master: str = LOCAL
     step: str | None = None
     """Stand still at this step, to be killed there."""
@@ -100,12 +102,12 @@ def main() -> None:
     say("started")
     if life.master == CLUSTER:
         Executors(spark).watch()
-    Steps(Path(life.history), Teller(life)).watch()
+    Steps(Location.parse(life.history), Teller(life)).watch()
     query = follow_history(
         spark,
         life.url,
         life.history,
-        form=life.form,  # type: ignore[arg-type]  # one of the two
+        form=life.form,
         once=life.once,
         every_ms=100,
         events_max=life.events_max,

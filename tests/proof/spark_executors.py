@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.proof.spark_processes import say
 
-EXECUTOR_STEPS = ("begun", "staging")
+EXECUTOR_STEPS = ("begun", "writing")
 """The steps of a batch at which executors have work: they read it, and write its files. Everything later is done by the
 driver."""
 AT_ONCE = {"spark.ui.liveUpdate.period": "0"}

@@ -5,9 +5,10 @@ from itertools import cycle, islice
 
 from msgspec import Struct, field
 
+from headrace.pipeline.storage.table import Form
 from tests.proof.spark_check import Found
 from tests.proof.spark_executors import EXECUTOR_STEPS
-from tests.proof.spark_steps import DELTA_STEPS
+from tests.proof.spark_steps import PARQUET_STEPS
 
 
 class Death(Struct, frozen=True):
@@ -18,15 +19,15 @@ class Death(Struct, frozen=True):
     """So many single executors lose a task before, at the steps in turn, and the life must go on each time."""
     compacts: bool = False
     """Somebody compacts all the while, and is killed at the same time."""
-    forgets: bool = False
-    """The checkpoint is lost before the next life."""
 
 
 class Plan(Struct, frozen=True):
     """Which lives there are, one after the other."""
 
     deaths: tuple[Death, ...]
-    form: str = "parquet"
+    form: Form = "delta"
+    is_remote: bool = False
+    """On object storage."""
     fault: str | None = None
 
 
@@ -48,8 +49,6 @@ class KillFigures(Struct):
     """Of these, how often Spark says that it has lost a task with it, by step."""
     again: int = 0
     """Batches that were begun a second time."""
-    forgotten: int = 0
-    """Checkpoints that were lost."""
     merges: int = 0
     """By how many files compaction beside a running writer has made them fewer."""
     compactors: int = 0
@@ -81,7 +80,6 @@ class KillFigures(Struct):
         return (
             self.kills == wanted
             and self.lost == sum((executor_steps(death) for death in plan.deaths), Counter[str]())
-            and self.forgotten == sum(death.forgets for death in plan.deaths)
             and (self.merges > 0 or not any(death.compacts for death in plan.deaths))
             and (self.compactors > 0 or sum(death.compacts for death in plan.deaths) < 5)
             and min(self.again, self.looks, self.processes) > 0
@@ -91,7 +89,7 @@ class KillFigures(Struct):
 def sentence(figures: KillFigures) -> str:
     """The figures in a few lines."""
     kills, lost = (
-        ", ".join(f"{step} {counts[step]}" for step in DELTA_STEPS if counts[step])
+        ", ".join(f"{step} {counts[step]}" for step in PARQUET_STEPS if counts[step])
         for counts in (figures.kills, figures.lost)
     )
     readers = "; ".join(
@@ -101,9 +99,8 @@ def sentence(figures: KillFigures) -> str:
     )
     return (
         f"kills {sum(figures.kills.values())} ({kills}) of {figures.processes} processes, executors"
-        f" {figures.executors} (tasks lost: {lost or 'none'}), batches run again {figures.again}, checkpoints lost"
-        f" {figures.forgotten}, files"
-        f" merged {figures.merges}, compactions killed half-way {figures.compactors}, looks {figures.looks}"
+        f" {figures.executors} (tasks lost: {lost or 'none'}), batches run again {figures.again},"
+        f" files merged {figures.merges}, compactions killed half-way {figures.compactors}, looks {figures.looks}"
         f" (odd {figures.odd_looks})\n"
         f"    journal {figures.events:,}; {readers}; wrong {figures.wrong}, consumer behind {figures.behind},"
         f" {figures.seconds:.0f} s"

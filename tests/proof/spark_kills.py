@@ -1,19 +1,21 @@
 """History under kills: of the driver with all its processes at every step of a batch, and of single executors."""
 
 import asyncio
-import shutil
+import os
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import msgspec
 import pyarrow.parquet as pq
 
-from headrace.pipeline.history.layout import CHECKPOINT
+from headrace.pipeline.storage.location import Location
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.proof.history_reader import Looks
@@ -21,9 +23,10 @@ from tests.proof.spark_check import behind, compare, counted_by_duckdb, journal_
 from tests.proof.spark_driver import CLUSTER, Life
 from tests.proof.spark_figures import Death, KillFigures, Plan, executor_steps, sentence
 from tests.proof.spark_processes import Tree
-from tests.proof.spark_steps import DELTA_STEPS, STEPS
+from tests.proof.spark_steps import PARQUET_STEPS, STEPS, STORAGE_STEPS
 from tests.proof.spark_writer import writing
 from tests.proof.worker_runs import emptied
+from tests.support.s3_server import S3Server
 
 ROOT = Path(__file__).parents[2]
 CONSUMER = "history"
@@ -38,9 +41,9 @@ FIRST_ROUNDS = 40
 class Run:
     """One history from its first life to its last."""
 
-    def __init__(self, url: str, plan: Plan, folder: Path) -> None:
+    def __init__(self, url: str, plan: Plan, folder: Path, bucket: str | None) -> None:
         self.figures = KillFigures()
-        self.history = folder / "history"
+        self.history = Location.parse(folder if bucket is None else bucket).child("history")
         self.errors = folder / "errors.log"
         self._plan = plan
         self._life = Life(url, str(self.history), str(folder), plan.form, events_max=EVENTS_MAX, fault=plan.fault)
@@ -69,9 +72,6 @@ class Run:
             if compactor is not None:
                 self._note_merges(compactor.kill())
         self.figures.kills[death.step] += 1
-        if death.forgets:
-            shutil.rmtree(self.history / CHECKPOINT)
-            self.figures.forgotten += 1
 
     def drain(self) -> None:
         """The last life, which reaches the end."""
@@ -133,8 +133,18 @@ class Run:
 
 async def run_kills(url: str, plan: Plan, folder: Path) -> KillFigures:
     """Run the plan, drain, and compare the rows of Spark and DuckDB with the store's journal."""
-    start, run, random = time.monotonic(), Run(url, plan, folder), Random(1)
-    looks = Looks(run.history, plan.form)
+    with ExitStack() as stack:
+        bucket = None
+        if plan.is_remote:
+            server = stack.enter_context(S3Server().launch())
+            stack.enter_context(patch.dict(os.environ, server.environment))
+            bucket = server.add_bucket("history-proof")
+        return await _run_kills(url, plan, folder, bucket)
+
+
+async def _run_kills(url: str, plan: Plan, folder: Path, bucket: str | None) -> KillFigures:
+    start, run, random = time.monotonic(), Run(url, plan, folder, bucket), Random(1)
+    looks = Looks(run.history)
     async with writing(url) as writer, looks.beside():
         await writer.write(FIRST_ROUNDS)
         writer.is_writing.set()
@@ -144,7 +154,7 @@ async def run_kills(url: str, plan: Plan, folder: Path) -> KillFigures:
     looks.look()
     store = await open_store(url)
     try:
-        await check(run, plan, store)
+        await check(run, store)
     finally:
         await store.close()
     run.figures.looks, run.figures.odd_looks = looks.looks, looks.odd
@@ -152,27 +162,32 @@ async def run_kills(url: str, plan: Plan, folder: Path) -> KillFigures:
     return run.figures
 
 
-async def check(run: Run, plan: Plan, store: Store) -> None:
+async def check(run: Run, store: Store) -> None:
     """Count everything twice, and look at rows and at the consumer."""
     journal, figures = await journal_of(store), run.figures
     figures.events = len(journal)
-    figures.duckdb = compare(journal, counted_by_duckdb(run.history, plan.form))
+    figures.duckdb = compare(journal, counted_by_duckdb(run.history))
     figures.spark = compare(journal, pq.read_table(run.errors.with_name("counted.parquet")))
-    figures.wrong = wrong_rows(run.history, plan.form, journal)
+    figures.wrong = wrong_rows(run.history, journal)
     figures.behind = await behind(store, CONSUMER)
 
 
 def long_plans() -> dict[str, tuple[str, Plan]]:
     """The lives of the long run, by name, each with its store."""
     plain = tuple(Death(step) for step in STEPS)
-    beside = tuple(Death(step, compacts=True, forgets=number % 4 == 3) for number, step in enumerate(STEPS))
+    beside = tuple(Death(step, compacts=True) for step in STEPS)
+    remote = tuple(Death(step, compacts=True) for step in STORAGE_STEPS)
     executors = (Death("advanced", executors=4),)
     return {
-        "parquet on sqlite": ("sqlite", Plan(plain + beside + executors)),
-        "parquet on redis": ("redis", Plan(plain + beside + executors)),
-        "delta on redis": ("redis", Plan(tuple(Death(step) for step in DELTA_STEPS[::2]), form="delta")),
-        "append": ("sqlite", Plan((Death("placed"),), fault="append")),
-        "note_too_early": ("sqlite", Plan((Death("noted"),), fault="note_too_early")),
+        "delta on sqlite": ("sqlite", Plan(plain + beside + executors)),
+        "delta on redis": ("redis", Plan(beside + executors)),
+        "delta on object storage": ("redis", Plan(remote, is_remote=True)),
+        "parquet on sqlite": (
+            "sqlite",
+            Plan(tuple(Death(step, compacts=True) for step in PARQUET_STEPS), form="parquet"),
+        ),
+        "append": ("sqlite", Plan((Death("between"),), fault="append")),
+        "note_too_early": ("sqlite", Plan((Death("between"),), fault="note_too_early")),
     }
 
 

@@ -435,13 +435,10 @@ AUDIT_FLAWS_MAX: Final = 1_000
 """Findings of one type in the journal itself that an audit shows: more would have the same cause."""
 
 HISTORY_EVENTS_MAX: Final = 200_000
-"""Events of one batch of the history: a few seconds of work, and some 10 MB on the driver for the check."""
-
-HISTORY_TASK_EVENTS: Final = 20_000
-"""A batch of the history up to this is written by one task: a fifth of a second of work."""
+"""Events of one batch of the history: a few seconds of work, which a failure repeats."""
 
 HISTORY_EVERY_MS: Final = 10_000
-"""The pause between batches of the history: every batch writes a file for each queue with new events."""
+"""The pause between batches of the history: every batch writes a file for each day and task."""
 
 TABLE_GROUP_ROWS: Final = 131_072
 TABLE_GROUP_BYTES: Final = 128 * 2**20
@@ -451,13 +448,6 @@ TABLE_SMALL_BYTES: Final = 64 * 2**20
 TABLE_MERGE_ROWS: Final = 1_000_000
 """Files of tables below this are merged, to files of so many rows: engines read larger ones at full speed, and a merge
 holds the rows of one in memory."""
-
-HISTORY_SMALL_BYTES: Final = 64 * 2**20
-"""Files of the history below this are merged: engines read larger ones at full speed."""
-
-HISTORY_GROUP_ROWS: Final = 250_000
-HISTORY_GROUP_BYTES: Final = 128 * 2**20
-"""Rows in memory during a merge of files, and their total size."""
 
 MAP_NAME_CHARS_MAX: Final = 96
 """The name of a map is part of its queue's name, of its keys and of every id."""

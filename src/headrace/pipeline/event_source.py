@@ -11,6 +11,7 @@ from headrace.model.validate import bounded_repr
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.history.state import read_state
 from headrace.pipeline.source.options import ALL, SourceOptions
+from headrace.pipeline.storage.layout import Condition
 
 if TYPE_CHECKING:  # a command looks up the origin before it waits for Spark to load
     from pyspark.sql import DataFrame, SparkSession
@@ -62,12 +63,20 @@ def events(
         if url is None:
             raise BadConfig(f"there is no history in {data_dir.folder}; name the store whose journal is to be read")
         return Events(read_journal(spark, url, tenant=tenant, queue=queue), "journal", redact_url(url))
-    history = read_history(spark, data_dir.history)
-    if tenant != ALL:
-        history = history.where(history.tenant == tenant)
+    state = read_state(data_dir.history)
+    head = -1 if state is None else state.batch
+    selected: list[Condition] = [] if tenant == ALL else [("tenant", "=", tenant)]
     if queue != ALL:
-        history = history.where(history.queue.isin(*(name.strip() for name in queue.split(","))))
-    return Events(history, "history", str(data_dir.history))
+        selected.append(("queue", "in", [name.strip() for name in queue.split(",")]))
+
+    def between(after: int, upto: int) -> "DataFrame":
+        batches: list[Condition] = [("batch", ">", after), ("batch", "<=", upto)]
+        return read_history(spark, data_dir.history, where=[*batches, *selected])
+
+    # Up to a known batch, since a writer may add some meanwhile.
+    return Events(
+        between(-1, head), "history", str(data_dir.history), source=f"{tenant}/{queue}", head=head, read=between
+    )
 
 
 def read_journal(spark: "SparkSession", url: str, *, tenant: str = ALL, queue: str = ALL) -> "DataFrame":

@@ -9,9 +9,10 @@ from pyspark.errors import PySparkException
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 
-_RAISED = re.compile(r"^headrace\.model\.errors\.(\w+): (.+)$", re.MULTILINE)
+_RAISED = re.compile(r"^headrace\.(?:model\.errors|pipeline\.storage\.table)\.(\w+): (.+)$", re.MULTILINE)
 """The last line of a traceback."""
 _KINDS: dict[str, type[HeadraceError]] = {kind.__name__: kind for kind in (BadConfig, OutcomeUnknown, StoreUnavailable)}
+_KINDS["Conflict"] = BadConfig
 
 
 def headrace_error(error: Exception) -> HeadraceError | None:

@@ -81,6 +81,7 @@ def read(
 def _read(spark: Any, url: str, data_dir: "DataDir", id: str, demo: DemoReport, timed: Going) -> None:
     from headrace.pipeline.audit.run import audit
     from headrace.pipeline.event_source import events
+    from headrace.pipeline.history.read import history_files
     from headrace.pipeline.history.run import follow_history
     from headrace.pipeline.report.report import write_report
     from headrace.pipeline.stats.run import read_stats, write_stats
@@ -92,7 +93,7 @@ def _read(spark: Any, url: str, data_dir: "DataDir", id: str, demo: DemoReport, 
     with timed("history"):
         follow_history(spark, url, data_dir.history, once=True).awaitTermination()
         every = events(spark, url, data_dir, origin="history")
-        demo.events, demo.files = every.frame.count(), len(list(data_dir.history.glob("day=*/queue=*/*.parquet")))
+        demo.events, demo.files = every.frame.count(), len(history_files(data_dir.history))
     with timed("jobs"):
         counts = write_jobs(spark, every, data_dir)
         demo.jobs, demo.attempts = counts.jobs, counts.attempts

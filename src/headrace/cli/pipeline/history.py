@@ -30,12 +30,22 @@ from headrace.cli.pipeline.progress import ProgressLine, QueryRun
 from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, query_metrics, short_path, spark_session
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
-from headrace.pipeline.history.layout import GLOB
 
 Payloads = Annotated[
     bool, typer.Option("--payloads", help="Write payloads and results as well, while the store has them.")
 ]
-Form = Annotated[Literal["parquet", "delta"], typer.Option("--form", help="Write Parquet files, or a Delta table.")]
+Form = Annotated[
+    Literal["delta", "parquet"] | None,
+    typer.Option(
+        "--form",
+        show_default=False,
+        help="How to keep a new history; delta where the package deltalake is installed, else parquet.",
+    ),
+]
+Split = Annotated[
+    Literal["tenant"] | None,
+    typer.Option("--split", show_default=False, help="Give each tenant folders of its own, to delete it by."),
+]
 ConsumerName = Annotated[str, typer.Option("--consumer", help="Name of the checkpoint in the journals.")]
 NoConsumer = Annotated[bool, typer.Option("--no-consumer", help="Keep no checkpoint in the journals.")]
 Hold = Annotated[
@@ -53,7 +63,8 @@ def history(
     every: Every = "10s",
     events_max: EventsMax = 200_000,
     payloads: Payloads = False,
-    form: Form = "parquet",
+    form: Form = None,
+    split: Split = None,
     consumer: ConsumerName = "history",
     no_consumer: NoConsumer = False,
     hold: Hold = False,
@@ -64,10 +75,10 @@ def history(
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Write every event to files, each exactly once.
+    """Write every event to a table by day, each exactly once.
 
-    Runs until Ctrl-C, and continues after a restart where the folder ends. DuckDB, Polars and Spark read the files as
-    history/day=*/queue=*/*.parquet.
+    Runs until Ctrl-C, and continues after a restart where the table ends. Spark, DuckDB, Polars and others that know
+    Delta tables read it.
 
     Example: headrace pipeline history --dir /data --metrics-port 9464
     """
@@ -100,6 +111,7 @@ def history(
             events_max=events_max,
             payloads=payloads,
             form=form,
+            split=split,
             consumer=None if no_consumer else consumer,
             hold=hold,
             fail_on_loss=not allow_loss,
@@ -114,11 +126,10 @@ def history(
             "lost": progress.lost,
             "seconds": query_run.seconds,
             "history": str(data_dir.history),
-            "glob": GLOB,
         }
     )
     query_run.say_summary(output, "history", progress)
-    output.say(f"  {short_path(data_dir.history)}/{GLOB}")
+    output.say(f"  {short_path(data_dir.history)}")
     output.hint(f"next: {request.words('jobs')}, or {request.words('report')}")
     return INTERRUPTED if query_run.interrupted else OK
 
@@ -149,13 +160,13 @@ def compact(
         done = merge(
             data_dir.history,
             until_day=until_day,
-            on_progress=lambda done, total: line.update(f"{done:,}/{counted(total, 'folder')}", done, total),
+            on_progress=lambda done, total: line.update(f"{done:,}/{counted(total, 'merge')}", done, total),
         )
     output.document(done)
     if not done.folders:
         output.say("no small files to merge")
         return
     output.say(
-        f"{done.files_before:,} files of {counted(done.folders, 'folder')} became {done.files_after:,}:"
+        f"{done.files_before:,} files of {counted(done.folders, 'day')} became {done.files_after:,}:"
         f" {done.bytes_before / 2**20:,.1f} MiB, now {done.bytes_after / 2**20:,.1f} MiB"
     )

@@ -1,64 +1,35 @@
-"""Where everything lies in the folder of a history; what begins with an underscore is not seen by readers."""
+"""Says how a history lies in its table: columns, folders by day, and the order of rows."""
 
-import os
-import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal, get_args
+
+import pyarrow as pa
 
 from headrace.model.errors import BadConfig
+from headrace.pipeline.source.schema import JOURNAL, JOURNAL_PAYLOADS
+from headrace.pipeline.storage.layout import Layout
+from headrace.pipeline.storage.location import Location
+from headrace.pipeline.storage.table import DataTable, Form, open_table
 
-GLOB = "day=*/queue=*/*.parquet"
-"""All files of events, for any engine that reads Parquet."""
-STATE = "_state.json"
-LOCK, WRITING, COMPACTING_LOCK = "_lock", "_writing", "_compacting.lock"
-CHECKPOINT, STAGING, COMPACTING, DELTA_LOG = "_checkpoint", "_staging", "_compacting", "_delta_log"
-
-_BATCH = re.compile(r"batch-(\d{9,})(?:-(\d{9,}))?\.parquet")
-_PATTERNS = re.compile(r"[*?\[\]{}\\]")
-
-
-def batch_name(batch: int) -> str:
-    """The file of a batch in a leaf folder: always the same, so that a batch that is run again overwrites itself."""
-    return f"batch-{batch:09d}.parquet"
+Split = Literal["tenant"]
+ORDER = ("tenant", "queue", "shard", "seq")
+"""Of the rows in a file: near to each other what is asked for together, so that engines skip the rest."""
+_STATS = (*ORDER, "happened_at", "event", "id", "kind", "batch")
 
 
-def merged_name(first: int, last: int) -> str:
-    """The file that several batches of a leaf folder were merged into."""
-    return f"batch-{first:09d}-{last:09d}.parquet"
-
-
-def batches_of(name: str) -> tuple[int, int] | None:
-    """The first and the last batch that a file holds; None for a file that is none of ours."""
-    found = _BATCH.fullmatch(name)
-    return (int(found[1]), int(found[2] or found[1])) if found else None
-
-
-def history_folder(folder: str | Path) -> Path:
-    """The folder as an absolute path; refuses what is no path that all processes of Spark see as a folder."""
-    if "://" in str(folder):
-        raise BadConfig(
-            f"the history needs a folder, and {str(folder)!r} is a URL; mount it where the driver and all executors see"
-            " it under the same path, and give that path"
-        )
-    path = Path(folder).expanduser().absolute()
-    if _PATTERNS.search(str(path)):
-        raise BadConfig(f"the folder {str(path)!r} holds one of * ? [ ] {{ }} \\, which Spark takes for a pattern")
-    return path
-
-
-def spark_path(path: Path) -> str:
-    """A path as Spark is to take it, whatever its default file system is."""
-    return f"file://{path}"
-
-
-def leaves(folder: Path) -> Iterator[Path]:
-    """The folders of days and queues."""
-    for day in _folders(folder, "day="):
-        yield from _folders(day, "queue=")
-
-
-def _folders(folder: Path, prefix: str) -> Iterator[Path]:
-    with os.scandir(folder) as found:
-        names = sorted(each.name for each in found if each.name.startswith(prefix))
-    for name in names:
-        yield folder / name
+def history_table(
+    folder: str | Path | Location, *, payloads: bool = False, form: Form | None = None, split: Split | None = None
+) -> DataTable:
+    """The table of the history in a folder, whether it is there or not, as it is to be written."""
+    if split is not None and split not in get_args(Split):
+        raise BadConfig(f"split is {split!r}; give {' or '.join(get_args(Split))}, or leave it out")
+    fields = [*JOURNAL.arrow, pa.field("day", pa.date32()), pa.field("batch", pa.int64())]
+    layout = Layout(
+        name="history",
+        schema=pa.schema([*fields, *(JOURNAL_PAYLOADS.arrow if payloads else [])]),
+        partition_by=("tenant", "day") if split == "tenant" else ("day",),
+        order=ORDER,
+        stats=_STATS,
+        bloom=("id",),
+    )
+    return open_table(Location.parse(folder), layout, form)

@@ -1,5 +1,6 @@
-"""The right to write a history: one query has it, from before it begins until it has ended."""
+"""The right to write a history on a local disk: one query has it, from before it begins until it has ended."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,8 +11,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.files import open_exclusive
-from headrace.pipeline.history.layout import WRITING
 
+_WRITING = "_writing"
 _all: dict[Path, "HistoryLock"] = {}
 """Of this process, by folder."""
 _guard = threading.Lock()
@@ -20,17 +21,18 @@ _guard = threading.Lock()
 class HistoryLock:
     """Holds the lock file of a history. Who is killed has it no more."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_temporary: bool) -> None:
         self._folder = folder
+        self._is_temporary = is_temporary
         self._file = open_exclusive(
-            folder / WRITING, f"another run writes the history in {folder}; let it end, or use another folder"
+            folder / _WRITING, f"another run writes the history in {folder}; let it end, or use another folder"
         )
         self._batch = threading.Lock()
         self._query: StreamingQuery | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A Spark Connect server writes the batches in a process of its own, which ends with the query.
-        return take_lock, (self._folder,)
+        return take_lock, (self._folder, self._is_temporary)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -49,6 +51,8 @@ class HistoryLock:
         """Give the right up, when no batch is under way."""
         with self._batch:
             self._file.close()
+        if self._is_temporary:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def is_over(self) -> bool:
@@ -62,14 +66,18 @@ class HistoryLock:
         self.release()
 
 
-def take_lock(folder: Path) -> HistoryLock:
-    """The right to write the history in a folder; refuses while another run has it, in this process or elsewhere."""
+def take_lock(folder: Path, is_temporary: bool = False) -> HistoryLock:
+    """The right to write the history in a folder; refuses while another run has it, in this process or elsewhere.
+
+    A temporary folder is removed with the right.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     place = folder.resolve()
     with _guard:
         before = _all.get(place)
         if before is not None and before.is_over:
             before.release()
-        _all[place] = lock = HistoryLock(folder)
+        _all[place] = lock = HistoryLock(folder, is_temporary=is_temporary)
     return lock
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from headrace.pipeline.history.layout import CHECKPOINT
 from headrace.pipeline.source.journal.offset import Offset
 from headrace.pipeline.source.offsets import unknown_form
 
@@ -34,27 +33,20 @@ class PlannedBatch(Struct, frozen=True):
         return sum(span.count for span in self.spans.values())
 
 
-def read_planned(folder: Path, number: int) -> PlannedBatch:
+def read_planned(checkpoint: Path, number: int) -> PlannedBatch:
     """The batch that Spark gives this number."""
-    end = read_end(folder, number)
+    end = read_end(checkpoint, number)
     # The first batch of a checkpoint says itself where each journal begins; one that says nothing holds nothing.
-    before = read_end(folder, number - 1) if number else end
+    before = read_end(checkpoint, number - 1) if number else end
     return PlannedBatch(end, {name: SeqSpan(end.begins(before, name), mark.seq) for name, mark in end.shards.items()})
 
 
-def last_number(folder: Path) -> int | None:
-    """The last batch that Spark has noted; None when there is none."""
-    offsets = folder / CHECKPOINT / "offsets"
-    numbers = [int(each.name) for each in offsets.iterdir() if each.name.isdigit()] if offsets.is_dir() else []
-    return max(numbers, default=None)
-
-
-def read_end(folder: Path, number: int) -> Offset:
+def read_end(checkpoint: Path, number: int) -> Offset:
     """Where the batch that Spark gives this number ends."""
     # A version, what Spark notes of the query, then a line for each source.
-    lines = (folder / CHECKPOINT / "offsets" / str(number)).read_bytes().splitlines()
+    lines = (checkpoint / "offsets" / str(number)).read_bytes().splitlines()
     try:
-        told = msgspec.json.decode(lines[-1])
+        stored = msgspec.json.decode(lines[-1])
     except (IndexError, msgspec.DecodeError):
         raise unknown_form() from None
-    return Offset.parse(told)
+    return Offset.parse(stored)

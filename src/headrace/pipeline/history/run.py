@@ -1,35 +1,39 @@
 """Runs the history: a stream of the journals into files, each event exactly once."""
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.client.background import StorePortal
-from headrace.model.errors import BadConfig
 from headrace.model.limits import HISTORY_EVENTS_MAX, HISTORY_EVERY_MS
 from headrace.model.validate import check_int
 from headrace.pipeline.history.batch import Writer
 from headrace.pipeline.history.consumer import HistoryConsumer
-from headrace.pipeline.history.delta import check_installed
-from headrace.pipeline.history.layout import CHECKPOINT, history_folder, spark_path
+from headrace.pipeline.history.layout import Split, history_table
 from headrace.pipeline.history.lock import take_lock
-from headrace.pipeline.history.resume import begin, check_folder, find_begins, first_batch, is_named, renew
-from headrace.pipeline.history.state import FORMS, Form
+from headrace.pipeline.history.resume import find_begins, is_named
+from headrace.pipeline.history.state import HistoryState, read_state
 from headrace.pipeline.source.compat import limit_options
 from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, SourceOptions
-from headrace.pipeline.spark_session import is_connect
+from headrace.pipeline.spark_session import is_connect, partition_options
+from headrace.pipeline.storage.location import Location
+from headrace.pipeline.storage.table import DataTable, Form
 
 NAME = "history"
 """Of the query, and of the consumer in the journals unless another is given."""
+CHECKPOINT = "_checkpoint"
 _DAY_MS = 86_400_000
 
 
 def follow_history(
     spark: SparkSession,
     url: str,
-    folder: str | Path,
+    folder: str | Path | Location,
     *,
     tenant: str = ALL,
     queue: str = ALL,
@@ -37,44 +41,51 @@ def follow_history(
     every_ms: int = HISTORY_EVERY_MS,
     events_max: int = HISTORY_EVENTS_MAX,
     payloads: bool = False,
-    form: Form = "parquet",
+    form: Form | None = None,
+    split: Split | None = None,
     consumer: str | None = NAME,
     hold: bool = False,
     fail_on_loss: bool = True,
 ) -> StreamingQuery:
-    """Write every event of the journals at `url` to Parquet files by day and queue, each exactly once.
+    """Write every event of the journals at `url` to a table of Parquet files by day, each exactly once.
 
-    Starts a query and returns it: `awaitTermination()` waits for its end, `stop()` ends it. It goes on where the folder
+    Starts a query and returns it: `awaitTermination()` waits for its end, `stop()` ends it. It goes on where the table
     ends, whatever has stopped the last run. `once` writes what is there now and ends. A batch comes every `every_ms`
-    and holds at most `events_max` events. With `payloads`, payloads and results are written as far as the store still
-    has them. `consumer` is advanced in each journal when its files are in place; with `hold`, retention waits for it.
-    Events that the store has dropped or lost before they were read fail the query, or with `fail_on_loss=False` are
-    counted in the state. The folder is a path that the driver and all executors see.
+    and holds at most `events_max` events. The folder is a path that the driver and all executors see, or a URL
+    (`s3://`, `gs://`, `abfss://`). `form` is how a new table is kept: `delta`, which is the default where the package
+    deltalake is installed, or `parquet`. `split="tenant"` gives each tenant folders of its own. With `payloads`,
+    payloads and results are written as far as the store still has them. `consumer` is advanced in each journal when its
+    events are committed; with `hold`, retention waits for it. Events that the store has dropped or lost before they
+    were read fail the query, or with `fail_on_loss=False` are counted in the state.
     """
     check_int("every_ms", every_ms, 0, _DAY_MS)
     check_int("events_max", events_max, 1, EVENTS_PER_TRIGGER_MAX)
-    if form not in FORMS:
-        raise BadConfig(f"form is {form!r}; give {' or '.join(FORMS)}")
-    home = history_folder(folder)
-    if form == "delta":
-        check_installed()
     given = {"url": url, "tenant": tenant, "queue": queue, "failOnDataLoss": str(fail_on_loss).lower()}
     if payloads:
         given["payloads"] = "true"
     # Spark would find the same faults, but wrap them into a page of its own.
     options = SourceOptions.parse(given)
+    table = _writable(folder, options, form, split)
     reader = None if consumer is None else HistoryConsumer(consumer, options, hold=hold)
-    check_folder(home, form)
-    home.mkdir(parents=True, exist_ok=True)
-    lock = take_lock(home)
+    work = _work_folder(table.location)
+    lock = take_lock(work, is_temporary=not table.location.is_local)
     try:
-        first, begins = _resume(home, form, options, reader)
+        table.prepare()
+        state = read_state(table.location) or HistoryState()
+        begins = _resume(state, options, reader)
         if begins is not None:
+            # A journal that is gone begins anew if it comes back; one that the options leave out keeps its place.
+            kept = {name: mark for name, mark in state.shards.items() if name in begins or not is_named(name, options)}
+            state = replace(state, shards=kept)
             given["startingOffsets"] = msgspec.json.encode(begins).decode()
-        stream = spark.readStream.format("headrace").options(**given, **limit_options(events_max)).load()
-        batches = Writer(home, lock, first, options, reader)
+        # Of this run only: the next one begins where the table ends, which alone says what is written.
+        checkpoint = work / CHECKPOINT
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        given |= limit_options(events_max) | partition_options(spark, events_max)
+        stream = spark.readStream.format("headrace").options(**given).load()
+        batches = Writer(table, checkpoint, lock, state, options, reader)
         writer = stream.writeStream.queryName(NAME).foreachBatch(batches.write)
-        writer = writer.option("checkpointLocation", spark_path(home / CHECKPOINT))
+        writer = writer.option("checkpointLocation", Location.parse(checkpoint).spark_url)
         every = f"{every_ms} milliseconds"
         if is_connect(spark):
             # The process of the server that writes the batches takes it over.
@@ -88,22 +99,32 @@ def follow_history(
     return query
 
 
-def _resume(
-    home: Path, form: Form, options: SourceOptions, consumer: HistoryConsumer | None
-) -> tuple[int, dict[str, int] | None]:
-    """The number of the first batch of the checkpoint, and where journals begin if it is a new one."""
-    state = begin(home, form, payloads=options.payloads)
-    begins = None
-    first = first_batch(home, state, options)
-    if first is None:
-        if state.shards:
-            with StorePortal(options.url) as portal:
-                begins = portal.call(lambda store: find_begins(store, options, state.shards))
-        first = renew(home, state, options)
+def _writable(
+    folder: str | Path | Location, options: SourceOptions, form: Form | None, split: Split | None
+) -> DataTable:
+    """The table as this run is to write it; one that is there stays split as it is."""
+    table = history_table(folder, payloads=options.payloads, form=form, split=split)
+    now = table.version()
+    if now is not None and split is None and now.partition_by != table.layout.partition_by:
+        return history_table(folder, payloads=options.payloads, form=form, split="tenant")
+    table.check()
+    return table
+
+
+def _work_folder(location: Location) -> Path:
+    """Where Spark's checkpoint and the lock lie: on object storage only the driver's own disk can have them."""
+    return location.path if location.is_local else Path(tempfile.mkdtemp(prefix="headrace-history-"))
+
+
+def _resume(state: HistoryState, options: SourceOptions, consumer: HistoryConsumer | None) -> dict[str, int] | None:
+    """With which seq each journal goes on; None for a new history."""
+    if not state.shards:
+        return None
     seqs = {name: mark.seq for name, mark in state.shards.items() if is_named(name, options)}
-    if consumer is not None and seqs:
-        # A run that was killed may have noted a batch and not told the store; and where nothing happens for now,
-        # retention must hold what happens next.
-        with StorePortal(options.url) as portal:
+    with StorePortal(options.url) as portal:
+        begins = portal.call(lambda store: find_begins(store, options, state.shards))
+        if consumer is not None and seqs:
+            # A run that was killed may have committed a batch and not told the store; and where nothing happens for
+            # now, retention must hold what happens next.
             portal.call(lambda store: consumer.advance(store, seqs))
-    return first, begins
+    return begins

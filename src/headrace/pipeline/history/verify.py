@@ -1,21 +1,24 @@
-"""Checks staged files by seq: a batch that lacks an event, or has one twice, is not put into place."""
+"""Checks the files of a batch by seq: one that lacks an event, or has one twice, is not committed."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import Struct
 
 from headrace.model.errors import StoreUnavailable
 from headrace.pipeline.history.planned import PlannedBatch, SeqSpan
 from headrace.pipeline.source.journal.offset import Mark
+from headrace.pipeline.storage.layout import DataFile
 
-_COLUMNS = ["tenant", "shard", "seq"]
+Run = tuple[str, int, int]
+"""Events of a journal `tenant/queue/shard` without a gap: the first and the last seq."""
 
 
-class StoredFiles(Struct, frozen=True):
-    """What staged files hold of a journal."""
+class StoredRange(Struct, frozen=True):
+    """What the files of a batch hold of a journal."""
 
     first: int
     last: int
@@ -31,29 +34,48 @@ class VerifiedCounts(Struct):
     lost: int = 0
 
 
-def held_by(files: Sequence[Path]) -> dict[str, StoredFiles]:
-    """What staged files hold, by `tenant/queue/shard`; read back from the files themselves."""
-    if not files:
-        return {}
-    parts = []
+def seq_runs(rows: pa.Table) -> list[Run]:
+    """The runs of seq in rows that are in their order; each task finds them in what it writes."""
+    columns = [_codes(rows.column(name)) for name in ("tenant", "queue", "shard")]
+    seqs = rows.column("seq").to_numpy()
+    is_break = np.diff(seqs) != 1
+    for codes in columns:
+        is_break |= np.diff(codes) != 0
+    starts = np.concatenate(([0], np.flatnonzero(is_break) + 1))
+    ends = np.concatenate((starts[1:], [len(seqs)])) - 1
+    names = rows.select(["tenant", "queue", "shard"]).take(pa.array(starts)).to_pylist()
+    return [
+        (f"{name['tenant']}/{name['queue']}/{name['shard']}", int(seqs[start]), int(seqs[end]))
+        for name, start, end in zip(names, starts, ends, strict=True)
+    ]
+
+
+def stored_ranges(files: Sequence[DataFile]) -> dict[str, StoredRange]:
+    """What the files of a batch hold, by `tenant/queue/shard`."""
+    runs: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for file in files:
-        with pq.ParquetFile(file, read_dictionary=["tenant"]) as opened:
-            rows = opened.read(_COLUMNS)
-        queue = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows), _queue(file))
-        parts.append(rows.append_column("queue", queue))
-    rows = pa.concat_tables(parts).unify_dictionaries()
-    wanted = [("seq", "min"), ("seq", "max"), ("seq", "count"), ("seq", "count_distinct")]
-    found = rows.group_by(["tenant", "queue", "shard"]).aggregate(wanted).to_pylist()
-    return {
-        f"{row['tenant']}/{row['queue']}/{row['shard']}": StoredFiles(
-            row["seq_min"], row["seq_max"], row["seq_count"], row["seq_count_distinct"]
-        )
-        for row in found
-    }
+        for name, first, last in file.summary:
+            runs[name].append((first, last))
+    return {name: _joined(sorted(found)) for name, found in runs.items()}
+
+
+def _joined(runs: Sequence[tuple[int, int]]) -> StoredRange:
+    rows = distinct = 0
+    upto = runs[0][0] - 1
+    for first, last in runs:
+        rows += last - first + 1
+        distinct += max(last - max(first - 1, upto), 0)
+        upto = max(upto, last)
+    return StoredRange(runs[0][0], upto, rows, distinct)
+
+
+def _codes(column: pa.ChunkedArray) -> Any:
+    values = column.combine_chunks()
+    return (values if pa.types.is_integer(values.type) else values.dictionary_encode().indices).to_numpy()
 
 
 def verify(
-    planned: PlannedBatch, held: Mapping[str, StoredFiles], marks: Mapping[str, Mark], *, strict: bool
+    planned: PlannedBatch, held: Mapping[str, StoredRange], marks: Mapping[str, Mark], *, strict: bool
 ) -> VerifiedCounts:
     """Compare what a batch holds with what it is to hold, and that with where the history ended.
 
@@ -67,13 +89,13 @@ def verify(
         found = held.get(name)
         if found is None:
             if span.count and strict:
-                raise _wrong(name, _told(span), None)
+                raise _wrong(name, _seq_text(span), None)
             counts.skipped += span.count
             continue
         has_gaps = found.rows != found.distinct or found.last - found.first + 1 != found.rows
         is_inside = span.after < found.first and found.last <= span.upto
         if has_gaps or not is_inside or (strict and found.rows != span.count):
-            raise _wrong(name, _told(span), found)
+            raise _wrong(name, _seq_text(span), found)
         counts.events += found.rows
         counts.skipped += span.count - found.rows
     return counts
@@ -86,26 +108,22 @@ def _check_begin(planned: PlannedBatch, name: str, mark: Mark | None, counts: Ve
     if strict or name not in planned.end.jumps:
         raise StoreUnavailable(
             f"the history holds {name} up to seq {mark.seq:,}, and this batch goes on after {after:,}; nothing was"
-            " added: delete the folder _checkpoint to go on where the history ends, or give fail_on_loss=False to go on"
-            " with what is there"
+            " added: start again to go on where the history ends, or give fail_on_loss=False to go on with what is"
+            " there"
         )
     counts.skipped += max(after - mark.seq, 0)
     counts.lost += max(mark.seq - after, 0)
 
 
-def _told(span: SeqSpan) -> str:
+def _seq_text(span: SeqSpan) -> str:
     return f"seq {span.after + 1:,} to {span.upto:,}"
 
 
-def _wrong(name: str, wanted: str, found: StoredFiles | None) -> StoreUnavailable:
-    told = "nothing" if found is None else f"seq {found.first:,} to {found.last:,} in {found.rows:,} rows"
+def _wrong(name: str, wanted: str, found: StoredRange | None) -> StoreUnavailable:
+    content = "nothing" if found is None else f"seq {found.first:,} to {found.last:,} in {found.rows:,} rows"
     if found is not None and found.rows != found.distinct:
-        told += f" of which {found.rows - found.distinct:,} are doubles"
+        content += f" of which {found.rows - found.distinct:,} are doubles"
     return StoreUnavailable(
-        f"a batch was to hold {wanted} of {name}, and its files hold {told}; nothing was added: check that the folder"
-        " is the same one, under the same path, on the driver and on all executors, and start again"
+        f"a batch was to hold {wanted} of {name}, and its files hold {content}; nothing was added: start again; if"
+        " it comes back, check that all executors read the same store"
     )
-
-
-def _queue(file: Path) -> pa.Array:
-    return pa.array([file.parent.name.removeprefix("queue=")])

@@ -24,6 +24,8 @@ NOTE = "headrace"
 _STATES = "_states"
 _INLINE_MAX = 16 * 1024
 """Bytes of a state within a commit: a larger one is a file of its own, since logs keep every commit for days."""
+_LOG_KEPT = "interval 7 days"
+"""As long as files that were replaced: a commit every ten seconds is 60,000 small files."""
 _COMMITS_MAX = 1_000
 """Commits that are looked through for a state: other tools add some when they compact."""
 
@@ -60,6 +62,7 @@ class DeltaLog:
                     mode="ignore",
                     partition_by=list(layout.partition_by),
                     name=layout.name,
+                    configuration={"delta.logRetentionDuration": _LOG_KEPT},
                     storage_options=self._location.storage_options(),
                 )
                 self._sync(-1)

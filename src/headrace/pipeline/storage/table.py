@@ -68,10 +68,15 @@ class DataTable:
         return self._log.write_location
 
     def prepare(self) -> TableVersion:
-        """Make the table if it is new, add the columns of the layout that it lacks, and give its newest version.
+        """Make the table if it is new, add the columns of the layout that it lacks, and give its newest version."""
+        self.check()
+        self._log.create(self.layout)
+        made = self.version()
+        assert made is not None, "a table that was made is there"
+        return made
 
-        Raises `BadConfig` for a folder that holds something else, and for a table with other partitions.
-        """
+    def check(self) -> None:
+        """Raise `BadConfig` for a folder that holds something else, and for a table with other partitions."""
         now = self.version()
         if now is None:
             _check_empty(self.location)
@@ -80,10 +85,6 @@ class DataTable:
                 f"the table in {self.location} is partitioned by {_names(now.partition_by)}, and"
                 f" {_names(self.layout.partition_by)} was asked for; use another folder"
             )
-        self._log.create(self.layout)
-        made = self.version()
-        assert made is not None, "a table that was made is there"
-        return made
 
     def version(self) -> TableVersion | None:
         """The newest version; None when there is no table."""

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from headrace.pipeline.history.layout import spark_path
 from headrace.pipeline.source.sink.rejects import SCHEMA
 from headrace.pipeline.source.sink.result import Written
+from headrace.pipeline.storage.location import Location
 
 ACCEPTED = ("created", "updated", "blocked", "duplicate", "folded")
 """The outcomes of rows that were not refused."""
@@ -115,4 +115,4 @@ def read_refused(spark: SparkSession, folder: str | Path) -> DataFrame:
     schema = StructType([*columns.fields, StructField("run", StringType())])
     if not any(path.glob("run=*/*.parquet")):
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(spark_path(path))
+    return spark.read.schema(schema).parquet(Location.parse(path).spark_url)

@@ -18,13 +18,13 @@ from headrace.pipeline.flows.ingest.dry_run import dry_run_report
 from headrace.pipeline.flows.ingest.mapping import Mapping, map_columns
 from headrace.pipeline.flows.ingest.read import one_line_errors
 from headrace.pipeline.flows.ingest.report import IngestReport, sum_writes
-from headrace.pipeline.history.layout import spark_path
 from headrace.pipeline.sinks import REPORT, enqueue
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.jobs import JobSink
 from headrace.pipeline.source.sink.result import Written
 from headrace.pipeline.source.store_access import check_master
 from headrace.pipeline.sql import at_run_time
+from headrace.pipeline.storage.location import Location
 
 CHECKPOINT = "_checkpoint"
 REFUSED = "refused"
@@ -124,7 +124,7 @@ def follow_rows(
     plan = IngestPlan.of(frame, url, mapping, target, what)
     writer = plan.jobs.writeStream.format("headrace").queryName(f"ingest-{name}").outputMode("append")
     writer = writer.options(**plan.texts, report=report)
-    writer = writer.option("checkpointLocation", spark_path(Path(path) / CHECKPOINT))
+    writer = writer.option("checkpointLocation", Location.parse(Path(path) / CHECKPOINT).spark_url)
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_ms} milliseconds")
     return writer.start()
 

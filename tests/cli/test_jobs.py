@@ -197,7 +197,7 @@ def test_result_tells_why_there_is_none(file_url: str) -> None:
     assert document.document["error"] == {"class": "KeyError", "message": "no such User"}
     assert cancelled == Ran(1, "", "job 'cancelled' was cancelled and has no result\n")
     assert (waiting.code, waiting.out) == (1, "")
-    assert waiting.err.startswith("job 'later' has not ended in time, it is waiting (it is due in 7,")
+    assert waiting.err.startswith("job 'later' has not ended in time, it is waiting (it is due in 1 h 59 m")
     assert unknown == Ran(
         1, "", "job 'nobody' is not known; looked in the 2 queues of tenant 'default' (mail, other)\n"
     )

@@ -150,7 +150,7 @@ def test_show_says_why_a_job_waits(file_url: str) -> None:
     due, later, alone, held = (run("jobs", "show", id, url=file_url) for id in ("due", "later", "alone", "held"))
 
     assert due.lines[1] == "state       waiting: it is due and waits for a worker"
-    assert later.lines[1].startswith("state       waiting: it is due in 59,")
+    assert later.lines[1].startswith("state       waiting: it is due in 16 h 39 m")
     assert any(line.startswith("policy      its own: priority 7") for line in later.lines)
     assert "headers     a: b" in later.lines
     assert alone.lines[1] == (

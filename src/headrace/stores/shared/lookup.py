@@ -7,6 +7,7 @@ from headrace.model.claim import Delivery
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import Record, State
 from headrace.model.results import Found
+from headrace.model.times import duration_text
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -79,5 +80,5 @@ def _why(record: Record, paused: bool, now_ms: int) -> str:
         return "its queue is paused; resume it"
     if record.run_at_ms > now_ms:
         again = f" after {record.attempts} failed attempts" if record.attempts else ""
-        return f"it is due in {record.run_at_ms - now_ms:,} ms{again}"
+        return f"it is due in {duration_text(record.run_at_ms - now_ms)}{again}"
     return "it is due and waits for a worker"

@@ -1,15 +1,28 @@
 """`headrace pipeline`: data into queues and results back, and the history, tables, statistics, audit and report."""
 
 from headrace.cli.options import command_group
-from headrace.cli.pipeline import audit, backfill, fleet, history, ingest, replay, report, stats, tables, views
+from headrace.cli.pipeline import (
+    audit,
+    backfill,
+    errors,
+    fleet,
+    history,
+    ingest,
+    jobs,
+    replay,
+    report,
+    stats,
+    usage,
+    views,
+)
 from headrace.cli.pipeline import map as mapping
 
 commands = command_group(
     history=history.history,
-    jobs=tables.jobs,
+    jobs=jobs.jobs,
     stats=stats.stats,
-    errors=tables.errors,
-    usage=tables.usage,
+    errors=errors.errors,
+    usage=usage.usage,
     audit=audit.audit,
     compact=history.compact,
     ingest=ingest.ingest,

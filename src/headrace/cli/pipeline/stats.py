@@ -103,7 +103,7 @@ def _all_windows(
     table = {"rows": done.rows, "folder": str(folder), "events": done.events, "changed": done.changed}
     output.document({"origin": work.events.origin, "tables": {"stats": table}, "items": done.items, "stats": rows})
     output.table(
-        ("window", "queue", "kind", "done#", "failed#", "dead#", "wait p95#", "ran p95#", "backlog#"),
+        ("window", "queue", "kind", "done#", "failed#", "dead#", "wait p95#", "run p95#", "backlog#"),
         [_cells(row) for row in rows],
         empty="there are no windows",
     )

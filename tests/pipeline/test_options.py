@@ -134,7 +134,10 @@ def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
         ),
         ({"startOffset": "1"}, "has no option 'startOffset' to read journal; known options: url, what, tenant, queue"),
         ({"path": "/x"}, "has no option 'path'"),
-        ({"queuePattern": "a("}, "option queuePattern is 'a(', which is no regular expression (missing ), untermin"),
+        (
+            {"queuePattern": "a("},
+            "option queuePattern is 'a(', which is not a valid regular expression (missing ), untermin",
+        ),
         ({"queue": "a", "queuePattern": "b"}, "options queue and queuePattern both name the queues to read; give one"),
         ({"what": "feed", "queuePattern": "x"}, "has no option 'queuePattern' to read feed"),
         ({"feed": "x"}, "has no option 'feed' to read journal"),

@@ -188,7 +188,7 @@ def test_an_object_with_more_fields_than_a_type_may_have_or_too_deep_is_a_string
 
 @pytest.mark.parametrize("text", ["OBJECT<a: BIGINT> left", "BIGINT>"])
 def test_a_description_that_is_not_understood_is_refused(text: str) -> None:
-    with pytest.raises(BadConfig, match="which is no type of JSON"):
+    with pytest.raises(BadConfig, match="which is not a JSON type"):
         variant_type(text)
 
 

@@ -30,7 +30,7 @@ class DataDir(Struct, frozen=True):
     def table(self, name: str) -> Path:
         """The folder of a table."""
         if name not in (*TABLES, LIVES):
-            raise ValueError(f"{name} is no table; known are {', '.join(TABLES)}")
+            raise ValueError(f"{name} is not a table; tables: {', '.join(TABLES)}")
         return self.folder / name
 
     def location(self, name: str) -> Location:

@@ -49,11 +49,11 @@ def replace_table(frame: DataFrame, folder: Path) -> int:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse what is no table of ours: a wrong path must not be somebody's home."""
+    """Refuse other folders than tables of Headrace: a wrong path may be somebody's home."""
     if folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir())):
         return
     if folder.exists():
-        raise BadConfig(f"{folder} is no table that Headrace wrote, and is left alone; name another folder")
+        raise BadConfig(f"{folder} is not a table of Headrace and was left alone; name another folder")
 
 
 def rows_of(folder: Path) -> int:

@@ -122,7 +122,7 @@ def read_versions(folder: Path) -> list[TypeVersion]:
         lines = [line for line in path.read_bytes().split(b"\n") if line]
         return [msgspec.json.decode(line, type=TypeVersion) for line in lines]
     except msgspec.MsgspecError as error:
-        raise BadConfig(f"{path} holds a line that is no type of a payload ({error}); remove the line") from error
+        raise BadConfig(f"{path} holds a line that is not a payload type ({error}); remove the line") from error
 
 
 def _next_version(

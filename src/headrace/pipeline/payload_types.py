@@ -262,7 +262,7 @@ def variant_type(text: str) -> DataType:
     tokens.reverse()
     found = _parsed(tokens)
     if tokens:
-        raise BadConfig(f"Spark describes a payload as {text!r}, which is no type of JSON; leave the kind out")
+        raise BadConfig(f"Spark describes a payload as {text!r}, which is not a JSON type; leave the kind out")
     return found
 
 

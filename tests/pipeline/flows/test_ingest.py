@@ -103,7 +103,7 @@ def test_refused_rows_are_kept_with_the_reason_and_the_others_are_jobs(
     expected = {"1": "conflict", "4": "no_mail", "5": "bad_run_at", "6": "bad_delay_ms", "7": "bad_payload"}
     assert {key: row.reason for key, row in first.items()} == expected
     assert first["4"].sentence == "the row has no mail"
-    assert first["5"].sentence.startswith("run_at 'soon' is no instant; write it as")
+    assert first["5"].sentence.startswith("run_at 'soon' is not a valid time; write it as")
     assert (first["1"].payload, first["1"].queue) == ('{"email":"other","id":1,"score":0.5}', "sign-ups")
     assert json.loads(first["5"].payload)["email"] == "p5@example.org"
     assert first["7"].payload == '{"id": 7, "email": "p7@example.org", "score": NaN}'

@@ -73,7 +73,9 @@ def test_a_stream_that_does_not_fit_is_refused_before_it_starts(spark: SparkSess
 
     with pytest.raises(BadConfig, match="mapping key 'idd' names 'idd', which is not there; columns are id, email"):
         follow_rows(frame, url, {"key": "idd"}, tmp_path / "flow", name="people", kind="k")
-    with pytest.raises(BadConfig, match=r"the frame is no stream; make it with spark.readStream, or use ingest_rows"):
+    with pytest.raises(
+        BadConfig, match=r"the frame is not a stream; make it with spark.readStream, or use ingest_rows"
+    ):
         follow_rows(spark.range(1), url, None, tmp_path / "flow", name="people", kind="k")
     with pytest.raises(BadConfig, match="the frame is a stream, which has no end; use follow_rows"):
         ingest_rows(frame, url, name="people", kind="k")

@@ -153,7 +153,7 @@ def test_a_row_without_a_json_form_is_refused_alone(spark: SparkSession, url: st
         ({"by": "magic"}, "by is 'magic'; give fleet"),
         ({"by": "fleet", "workers": 0}, "a fleet cannot start: workers must be"),
         ({"by": "fleet", "lease": "1ms"}, "lease of a worker must be at least"),
-        ({"folder": Path(__file__).parent}, "is no table that Headrace wrote, and is left alone"),
+        ({"folder": Path(__file__).parent}, "is not a table of Headrace and was left alone"),
     ],
     ids=str,
 )

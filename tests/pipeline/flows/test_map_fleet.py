@@ -79,7 +79,7 @@ def test_the_command_writes_results_by_key_and_continues_where_it_ended(
         (("--app", APP, "--kind", "squre"), "no handler for kind 'squre'; did you mean 'square'?"),
         (("--app", APP, "--name", "a/b"), "the name of a map is 'a/b'"),
         (("--app", APP, "--keep", "soon"), "keep 'soon' is not a valid duration"),
-        (("--app", APP, "--to", "."), "is no table that Headrace wrote, and is left alone"),
+        (("--app", APP, "--to", "."), "is not a table of Headrace and was left alone"),
     ],
 )
 def test_wrong_arguments_of_map_are_refused_before_spark_starts(

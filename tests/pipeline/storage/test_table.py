@@ -296,5 +296,5 @@ def test_a_partition_value_that_is_no_name_of_a_folder_is_refused(spark: SparkSe
         "queue=__HIVE_DEFAULT_PARTITION__",
         "queue=mail",
     ]
-    with pytest.raises(Exception, match="which is no name of a folder"):
+    with pytest.raises(Exception, match="which is not a valid folder name"):
         write_files(spark.createDataFrame([("../up", 1)], "queue string, seq long"), made)

@@ -12,7 +12,7 @@ from headrace.pipeline.source.options import SourceOptions
 from headrace.stores.contract.store import Store
 
 _AT_ONCE = 16
-"""Calls under way at a time: a server's answers come in one breath, and no pool runs dry."""
+"""Calls under way at a time: enough to pipeline, below the size of a connection pool."""
 
 
 class HistoryConsumer:

@@ -166,7 +166,7 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
         name_option = "feed" if what == "feed" else "queue"
         name = options.get(name_option)
         if name is not None:
-            # Refuses what is no name, in the words of everybody else.
+            # Refuses invalid names, with the usual errors.
             _ = FeedName(name, tenant) if what == "feed" else Queue.parse(name, tenant, 1)
         if "report" in options:
             _ = FeedName(options["report"], tenant)
@@ -229,8 +229,8 @@ def _pattern(option: str, text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise BadConfig(
-            f"option {option} is {cut(text)!r}, which is no regular expression ({error}); give one that matches whole"
-            " names, such as mail-.*"
+            f"option {option} is {cut(text)!r}, which is not a valid regular expression ({error}); give one that"
+            " matches whole names, such as mail-.*"
         ) from None
     return text
 

@@ -128,7 +128,7 @@ def _folder_value(name: str, value: str | None) -> str:
         return NULL
     if not _SAFE.fullmatch(value):
         raise BadConfig(
-            f"partition column {name} holds {bounded_repr(value)}, which is no name of a folder; partition by a column"
-            " of letters, digits, '.', '-' and '_'"
+            f"partition column {name} holds {bounded_repr(value)}, which is not a valid folder name; partition by a"
+            " column of letters, digits, '.', '-' and '_'"
         )
     return value

@@ -71,7 +71,7 @@ def check_call(feed: FeedName, what: str, count: int, instance: str) -> None:
 
 
 def check_item_ids(ids: Sequence[str]) -> None:
-    """Refuse a batch that is too large or holds something that is no id of an item."""
+    """Refuse a batch that is too large or holds an invalid item id."""
     check_batch("ids", len(ids), BATCH_MAX)
     for id in ids:
         check_item_id(id)
@@ -167,7 +167,7 @@ def naming(ids: Iterable[str]) -> Iterator[None]:
 
 
 def check_ids(queue: Queue, ids: Sequence[str]) -> None:
-    """Refuse a batch that is too large or holds something that is no id."""
+    """Refuse a batch that is too large or holds an invalid id."""
     check_batch("ids", len(ids), BATCH_MAX)
     for id in ids:
         check_id(id, queue)

@@ -38,7 +38,7 @@ _DAY = r"^\s*\d{4}-\d{2}-\d{2}"
 """The beginning of a valid instant: Spark would take '12:30' for today, and '2030' for its first day."""
 _EXPECTED = {
     "whole": "no whole number; give one, without a fraction",
-    "instant": "no instant; write it as 2030-01-31T12:00:00Z, or make it a timestamp",
+    "instant": "not a valid time; write it as 2030-01-31T12:00:00Z, or make it a timestamp",
 }
 
 

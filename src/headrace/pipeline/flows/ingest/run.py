@@ -114,7 +114,7 @@ def follow_rows(
     the query with part of the batch written; correct it and start again, and the rest is written.
     """
     if not frame.isStreaming:
-        raise BadConfig("the frame is no stream; make it with spark.readStream, or use ingest_rows")
+        raise BadConfig("the frame is not a stream; make it with spark.readStream, or use ingest_rows")
     check_int("every_ms", every_ms, 0, _DAY_MS)
     path = absolute_path(folder)
     refused_path = f"{path}/{REFUSED}" if refused is None else absolute_path(refused)

@@ -44,7 +44,7 @@ def check_named(option: str, limit: OffsetLimit | None, shards: Sequence[Shard])
         if name not in known:
             some = ", ".join(sorted(known)[:10])
             raise BadConfig(
-                f"option {option} names {cut(name)!r}, which is no shard that is read; known shards, as"
+                f"option {option} names {cut(name)!r}, which is not one of the shards to read; known shards, as"
                 f" tenant/queue/shard: {some or 'none'}{', …' if len(known) > 10 else ''}"
             )
 

@@ -203,7 +203,7 @@ def _checked(what: str, cells: list[bytes | None], check: Callable[[bytes], obje
 def _no_json(what: str, cell: bytes, error: Exception) -> Refused:
     return Refused(
         "bad_" + what,
-        f"{what} {cut(cell.decode(errors='replace'))!r} is no JSON ({error}); make it with to_json(…)",
+        f"{what} {cut(cell.decode(errors='replace'))!r} is not valid JSON ({error}); make it with to_json(…)",
     )
 
 

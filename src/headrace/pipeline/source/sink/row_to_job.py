@@ -207,7 +207,7 @@ def job_row(job: Job, start: str) -> Row:
 
 
 def _text(cell: pa.Scalar) -> str | None:
-    """A payload as text, also one that is no JSON."""
+    """A payload as text, also if it is not JSON."""
     try:
         value = cell.as_py() if not pa.types.is_map(cell.type) else dict(cell.as_py() or ())
     except UNREADABLE:

@@ -1,10 +1,11 @@
 """Promises of an ingest: every row of a frame becomes one job in any number of runs, or is kept with a reason."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -34,10 +35,10 @@ def test_rows_whose_jobs_have_finished_make_no_job_when_they_are_ingested_again(
 
     first = ingest_rows(rows, url, COLUMNS, **to)
     drained = drain(url, SIGN_UPS)
-    again = ingest_rows(rows.repartition(3), url, COLUMNS | {"priority": "3"}, check=False, **to)
-    by_row = ingest_rows(whole.union(whole.limit(10)), url, check=False, **(to | {"name": "rows"}))
+    again = ingest_rows(rows.repartition(3), url, COLUMNS | {"priority": "3"}, **to)
+    by_row = ingest_rows(whole.union(whole.limit(10)), url, **(to | {"name": "rows"}))
     drained_by_row = drain(url, SIGN_UPS)
-    again_by_row = ingest_rows(whole, url, {"tag": "id"}, check=False, **(to | {"name": "rows"}))
+    again_by_row = ingest_rows(whole, url, {"tag": "id"}, **(to | {"name": "rows"}))
 
     assert (shown(first), drained, shown(again)) == ({"created": 300}, 300, {"duplicate": 300})
     assert (shown(by_row), drained_by_row) == ({"created": 299, "folded": 10}, 299)
@@ -148,11 +149,43 @@ def test_a_mapping_that_does_not_fit_is_one_sentence_and_nothing_is_written(
     columns, sentence = WRONG[name]
 
     with pytest.raises(BadConfig, match=sentence) as refused:
-        ingest_rows(people(spark, 5), url, columns, name="x", kind=None if "kind" in columns else "k")
+        ingest_rows(people(spark, 5), url, columns, name="x", kind=None if "kind" in columns else "k", check=True)
 
     assert "\n" not in str(refused.value)
     assert is_untouched(url)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_sql_that_fails_on_a_value_is_one_sentence_and_the_corrected_run_makes_each_job_once(
+    spark: SparkSession, url: str
+) -> None:
+    to: dict[str, Any] = {"name": "x", "queue": "sign-ups", "kind": "k"}
+    rows = people(spark, 40)
+
+    with pytest.raises(BadConfig, match=r"mapping payload .* fails on a row: 'p39@example\.org' is no int"):
+        ingest_rows(rows, url, {"payload": "if(id = 39, int(email), id)", "key": "id"}, **to)
+    done = ingest_rows(rows, url, {"payload": "id", "key": "id"}, **to)
+
+    assert done.created + done.duplicate == 40
+    assert events(url, SIGN_UPS)["enqueued"] == 40
+
+
+def test_the_rows_are_read_once_and_twice_with_a_check(spark: SparkSession, url: str) -> None:
+    count = spark.sparkContext.accumulator(0)
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            count.add(batch.num_rows)
+            yield batch
+
+    rows = spark.range(0, 30, 1, 2).mapInArrow(counted, "id bigint")
+    to: dict[str, Any] = {"queue": "sign-ups", "kind": "k"}
+
+    ingest_rows(rows, url, {"key": "id"}, name="once", **to)
+    once = count.value
+    ingest_rows(rows, url, {"key": "id"}, name="checked", check=True, **to)
+
+    assert (once, count.value - once) == (30, 60)
 
 
 UNFIT: dict[str, tuple[Callable[[DataFrame, str], object], str]] = {

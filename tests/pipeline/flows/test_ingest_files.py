@@ -151,7 +151,7 @@ def test_the_command_ingests_files_reports_the_counts_and_keeps_refused_rows(
     untouched = is_untouched(url)
     text, hints = run(*words, code=1)
     drained = drain(url, MAIL)
-    again = document(run(*words, "--json", "--no-check", "--where", "id <> 3", code=1))
+    again = document(run(*words, "--json", "--where", "id <> 3", code=1))
     put(tmp_path / "people", "2.csv", range(15, 30))
     followed = document(run(*follow, code=1))
 
@@ -184,7 +184,7 @@ WRONG = {
     "no time": (("p.csv", "--keep", "soon"), "keep 'soon' is not a valid duration; use a number and a unit"),
     "no stream": (("p.csv", "--once"), "--once is for --follow"),
     "bad where": (("p.csv", "--where", "id >"), "--where 'id >' is no SQL that Spark understands"),
-    "bad value": (("p.csv", "--where", "id > email"), "--where 'id > email' fails on a row: 'p"),
+    "bad value": (("p.csv", "--check", "--where", "id > email"), "--where 'id > email' fails on a row: 'p"),
     "bad query": (("p.csv", "--sql", "select nope from source"), "--sql 'select nope from source' names 'nope'"),
     "bad schema": (("p.csv", "--schema", "id what"), "--schema 'id what' is not a schema: "),
     "bad map": (("p.csv", "--map", "key=nope"), "--map key 'nope' names 'nope', which is not there; columns are id"),

@@ -103,8 +103,9 @@ Refused = Annotated[
     ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", help="Continue with new files until Ctrl-C.")]
-NoCheck = Annotated[
-    bool, typer.Option("--no-check", help="Skip the check of the SQL on all rows before the first is written.")
+Check = Annotated[
+    bool,
+    typer.Option("--check", help="Evaluate the SQL on all rows before the first is written; reads the source twice."),
 ]
 
 
@@ -162,7 +163,7 @@ def ingest(
     follow: Follow = False,
     once: Once = False,
     every: Every = "10s",
-    no_check: NoCheck = False,
+    check: Check = False,
     dry_run: DryRun = False,
     url: Url = None,
     master: Master = MASTER,
@@ -200,7 +201,7 @@ def ingest(
         engine=engine(master, conf),
     )
     _check(request, dry_run=dry_run)
-    return _follow(output, request, every_ms, once=once) if follow else _batch(output, request, dry_run, not no_check)
+    return _follow(output, request, every_ms, once=once) if follow else _batch(output, request, dry_run, check)
 
 
 def _check(request: IngestRequest, *, dry_run: bool) -> None:

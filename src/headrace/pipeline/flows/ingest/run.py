@@ -45,7 +45,7 @@ def ingest_rows(
     keep: Duration = "30d",
     refused: str | Path | None = None,
     dry_run: bool = False,
-    check: bool = True,
+    check: bool = False,
     report: str = REPORT,
     what: str = "mapping",
     texts: Pairs[str, str] | None = None,
@@ -59,9 +59,9 @@ def ingest_rows(
     executors must see. A `dry_run` writes nothing and counts what would be written.
 
     SQL that does not fit the rows raises `BadConfig` with one sentence before anything is written. Some SQL fails only
-    on the value of a row, so `check` evaluates the mapping for all rows first; cache a frame that is costly to read
-    twice. `what` names the mapping in such a sentence, and `texts` is other SQL of the frame by its name. `on_stage` is
-    called with the name of each stage.
+    on the value of a row, and jobs of other rows may be written by then: correct the SQL and run it again. With `check`
+    the mapping is evaluated for all rows first, which reads them twice. `what` names the mapping in such a sentence,
+    and `texts` is other SQL of the frame by its name. `on_stage` is called with the name of each stage.
     """
     if frame.isStreaming:
         raise BadConfig("the frame is a stream, which has no end; use follow_rows")

@@ -40,7 +40,7 @@ def first_cells(text: str) -> set[str]:
 def test_every_option_of_a_read_has_a_row_and_no_other_has() -> None:
     known = {*options._COMMON, *(name for names in options._READ.values() for name in names)}
 
-    assert first_cells(section("Reading: options")) | {"maxOffsetsPerTrigger"} == known
+    assert first_cells(section("Reading: options")) | {"maxOffsetsPerTrigger", "minOffsetsPerTrigger"} == known
 
 
 @pytest.mark.parametrize(

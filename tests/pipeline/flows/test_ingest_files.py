@@ -180,7 +180,7 @@ WRONG = {
     "no format": (("headrace.db",), "the name 'headrace.db' does not show its format; give --format, such as"),
     "no kind": (("p.csv", "--kind", ""), "option kind is ''; give 1 to"),
     "no column": (("p.csv", "--map", "pay=id"), "a job has no column 'pay' to map to; it has kind, payload"),
-    "no pair": (("p.csv", "--map", "id"), "--map wants NAME=VALUE; found 'id'"),
+    "no pair": (("p.csv", "--map", "id"), "--map must be NAME=VALUE; found 'id'"),
     "no time": (("p.csv", "--keep", "soon"), "keep 'soon' is not a valid duration; use a number and a unit"),
     "no stream": (("p.csv", "--once"), "--once is for --follow"),
     "bad where": (("p.csv", "--where", "id >"), "--where 'id >' is no SQL that Spark understands"),

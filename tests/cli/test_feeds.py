@@ -205,7 +205,7 @@ def test_a_wrong_line_of_a_file_leaves_nothing_behind(file_url: str) -> None:
         (["move", "board", "9", "--first"], "'board' has no item '9'"),
         (["move", "board", "1", "--after", "9"], "'board' has no item '9' to put another after"),
         (["move", "news", "one", "--first"], "'default/news' is of type 'feed' and cannot move items"),
-        (["items", "news", "--cursor", "gibberish"], "the cursor is not one that a list of this feed gave"),
+        (["items", "news", "--cursor", "gibberish"], "the cursor is not from a list of this feed"),
         (["tail"], "give one source: a feed by its NAME, --queue NAME, or --all; found none"),
         (["tail", "nws"], "tenant 'default' has no feed 'nws'; did you mean 'news'?"),
         (["tail", "--queue", "mail"], "tenant 'default' has no queue 'mail'"),

@@ -48,7 +48,7 @@ the board: paint the door blue, buy timber
 the inbox: a telegram and a dead letter
 """
 STORE_LEVEL = """\
-sqlite, durable: what was answered survives the end of the process, a crash of the system and a power cut
+sqlite, durable: answered calls survive the end of the process, a crash of the system and a power cut
 enqueue  welcome/ann  created
 enqueue  welcome/bob  created
 enqueue  welcome/cy   created

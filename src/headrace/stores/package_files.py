@@ -72,7 +72,7 @@ class SqlFiles:
         return list(self._steps)
 
     def edit(self, change: Edit) -> None:
-        """Take every text from now on through `change`: how tests plant a fault."""
+        """Pass every text through `change` from now on; tests plant faults with it."""
         self._edit = change
 
 
@@ -92,5 +92,5 @@ def split_statements(text: str) -> dict[str, str]:
 
 
 def _strip_comments(text: str) -> str:
-    # Only whole lines from the first column: what stands further right may belong to the body of a function.
+    # Only whole lines from the first column: indented lines may belong to the body of a function.
     return "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()

@@ -44,7 +44,7 @@ class FeedStore(Protocol):
         """Delete a feed with its items, its log and its configuration, at once; refuses an unknown one."""
 
     async def describe(self, feed: FeedName) -> FeedState | None:
-        """The configuration and counters of the feed; None when there is no such feed."""
+        """The configuration and counters of the feed; None if it does not exist."""
 
     async def changes(self, feed: FeedName, after: FeedCursor | None = None, *, limit: int = 1_000) -> Changes:
         """The changes after a cursor, or the oldest ones; at most `limit` or 4 MiB of them, at least one while there is

@@ -21,7 +21,7 @@ class Jobs(Protocol):
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         """Enqueue jobs, one after the other.
 
-        Idempotency key first: a key that holds (`now < until`) answers `duplicate`, or `conflict` when it was used for
+        Idempotency key first: a key that holds (`now < until`) answers `duplicate`, or `conflict` if it was used for
         other work. Then by id: unknown, `created`, and an old finished job of the id is dropped; waiting, `updated`;
         active, `blocked` as a blocked job. A job is ready when `run_at <= now` and draws its number then; an update
         that leaves a ready job due keeps its number, one that leaves a later job due draws it now."""
@@ -85,8 +85,8 @@ class NowaitJobs(Protocol):
     """Calls that are written to the connection at once, without a task; the jobs of a store may have them as well."""
 
     def enqueue_nowait(self, jobs: Sequence[Job], on_answer: OnEnqueued) -> bool:
-        """Send jobs as `enqueue` does, by the store's clock; False when nothing was sent. `on_answer` is called later,
-        once; after None, call `enqueue`, which creates whatever is missing."""
+        """Send jobs as `enqueue` does, by the store's clock; False if nothing was sent. `on_answer` is called later,
+        once; after None, call `enqueue`, which also creates missing queues."""
 
     def claim_nowait(self, request: ClaimRequest, on_answer: OnClaimed) -> bool:
         """Claim as `claim` does, in the same way; after None, call `claim`."""

@@ -40,4 +40,4 @@ class HintSource(Protocol):
     """Signals that can call a function when a hint arrives; a store may offer them in addition."""
 
     async def wait_unless(self, queues: Sequence[Queue], timeout_ms: int, taken: Callable[[], bool]) -> bool:
-        """As `wait`, but each hint calls `taken`, and the wait goes on when that returns True. It must not raise."""
+        """Like `wait`, but each hint calls `taken`, and the wait continues if that returns True. It must not raise."""

@@ -47,7 +47,7 @@ class Store(Protocol):
 
     @property
     def signals(self) -> Signals:
-        """Hints that work may be there."""
+        """Hints that a call may have work to do."""
 
     @property
     def integrity(self) -> Integrity:
@@ -64,5 +64,4 @@ class Store(Protocol):
         """The durability promise of the store, and its state."""
 
     async def close(self) -> None:
-        """Let go of connections and threads; closing twice is fine, any other call afterwards raises
-        `StoreUnavailable`."""
+        """Close connections and threads; closing twice is fine, any other call afterwards raises `StoreUnavailable`."""

@@ -1,4 +1,4 @@
-"""The items of a feed: published, edited, moved, retracted, taken, evicted, listed."""
+"""The items of a feed: publish, edit, move, retract, take, evict and list."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -346,7 +346,7 @@ def read_rank_cursor(cursor: str | None) -> tuple[str, str]:
     """The rank and the id of the last item shown; empty for the beginning."""
     if cursor is None:
         return "", ""
-    refusal = Refused("bad_cursor", "the cursor is not one that a list of this feed gave; start without one")
+    refusal = Refused("bad_cursor", "the cursor is not from a list of this feed; start without one")
     if len(cursor) > 8 * CURSOR_CHARS_MAX:
         raise refusal
     try:
@@ -359,7 +359,7 @@ def read_rank_cursor(cursor: str | None) -> tuple[str, str]:
 
 
 def _page(rows: FeedRows, start: str, limit: int, over_ms: int) -> list[ItemRow]:
-    """The next items that are not past their age; those that are stand at the front of their feed."""
+    """The next items that have not expired; expired items are at the front of their feed."""
     found = rows.first(limit, start, CHANGES_PAGE_BYTES)
     while found and found[-1].at_ms <= over_ms:
         found = rows.first(limit, found[-1].rank, CHANGES_PAGE_BYTES)

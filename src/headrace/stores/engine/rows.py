@@ -177,8 +177,8 @@ class Rows(Protocol):
         """Entries with an event of `after < seq <= upto`, oldest first, until `limit` or `bytes_max` is exceeded."""
 
     def reached(self, after: int, upto: int, at_ms: int) -> int:
-        """The last seq of `after < seq <= upto` written at or before an instant, `after` when there is none; dropped
-        entries count as written before. After `number`."""
+        """The last seq of `after < seq <= upto` written at or before an instant, else `after`; dropped entries count as
+        written before. After `number`."""
 
     # Reads.
     def counts(self, now_ms: int) -> Counts:

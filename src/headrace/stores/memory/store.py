@@ -158,7 +158,7 @@ class MemoryEngine:
 
 
 class MemoryStore:
-    """A store whose jobs are gone with the process."""
+    """A store that ends with its process."""
 
     is_remote = False
 

@@ -25,7 +25,7 @@ class Array(bytes):
 
 
 class ArrayDumper(Dumper):
-    """Hands an array to libpq as it is."""
+    """Passes an array to libpq unchanged."""
 
     format = Format.BINARY
     oid = 0

@@ -34,10 +34,10 @@ CONNECTIONS_DEFAULT = 8
 CONNECTIONS_MAX = 256
 """Each is a process of the server and a thread of ours."""
 CONNECT_SECONDS = 5
-"""How long a call waits for a new connection: a machine that is off does not even refuse."""
+"""How long a call waits for a new connection: a machine without power does not even refuse."""
 CLOSE_SECONDS = 5
 LOCK_TIMEOUT_MS = 30_000
-"""Rows are locked for milliseconds; a longer wait is for a process that hangs."""
+"""Rows are locked for milliseconds; a longer wait means that a process hangs."""
 PREPARED_MAX = 1_000
 """More than all statements, so that none is ever prepared twice."""
 IDLE_IN_TRANSACTION_MS = 60_000
@@ -197,7 +197,7 @@ def configure(connection: Connection, settings: ConnectionSettings) -> None:
 
 def register_dumpers(context: AdaptContext) -> None:
     """Let a connection or cursor take the arguments of our statements."""
-    for dumper in (Int8Dumper, Int8BinaryDumper):  # not by size: each size would be a statement of its own
+    for dumper in (Int8Dumper, Int8BinaryDumper):  # not by size: each size would be another statement
         context.adapters.register_dumper(int, dumper)
     register_arrays(context)
 
@@ -223,9 +223,9 @@ def check_alive(connection: Connection) -> None:
 
 
 class ConnectionThreads:
-    """Keeps the waiting for the server out of the event loop. A cancelled call lets its thread finish, so its answer
-    never reaches the next call on the connection. The first call opens threads and connections, and so does the first
-    one of a forked process: neither survives a fork."""
+    """Waits for the server in threads, outside of the event loop. A cancelled call lets its thread finish, so its
+    answer never reaches the next call on the connection. The first call opens threads and connections, and so does the
+    first one of a forked process: neither survives a fork."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
@@ -238,7 +238,7 @@ class ConnectionThreads:
         self._closed = False
 
     async def run(self, act: Callable[[Connection], T]) -> T:
-        """Run `act` on a connection of the pool and return what it returns."""
+        """Run `act` on a connection of the pool and return its result."""
         if self._closed:
             raise StoreUnavailable("the PostgreSQL store was closed; open a new one")
         pool, threads = self._open_pool()

@@ -1,4 +1,4 @@
-"""Turns PostgreSQL's errors into Headrace's, and tells which of them leave open whether the work was committed."""
+"""Turns PostgreSQL's errors into Headrace's, and marks those that leave open whether the work was committed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +48,7 @@ def busy_error(error: psycopg.Error, address: str) -> StoreUnavailable:
 
 
 def connect_error(error: psycopg.Error, address: str) -> HeadraceError:
-    """The error for a first connection that failed: a wrong name or password is not cured by waiting."""
+    """The error for a failed first connection: waiting does not correct a wrong name or password."""
     found = _first_line(error)
     if isinstance(error, pg.InvalidAuthorizationSpecification | pg.InvalidCatalogName) or any(
         mark in found for mark in ("authentication failed", "does not exist", "no password supplied", "invalid")

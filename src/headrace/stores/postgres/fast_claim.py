@@ -1,4 +1,4 @@
-"""The fast path of claim: hands out ready jobs where nothing has to be repaired, promoted or expired."""
+"""The fast path of claim: hands out ready jobs if no job must be repaired, promoted or expired."""
 
 from collections.abc import Callable, Collection
 from operator import itemgetter

@@ -18,7 +18,7 @@ from headrace.stores.shared.sharding import by_shard
 
 
 def done_line(settlement: Settlement, entry_worker: str, attempts: int, stalls: int, fence: int) -> EventRecord:
-    """The line of a delivery that is done."""
+    """The journal line of a done delivery."""
     facts = settlement.facts
     return EventRecord(
         "done",
@@ -106,7 +106,7 @@ class PlainTry:
             each.written = transaction.run("settle_plain", *each.arguments)
 
     def settle(self, connection: Connection) -> None:
-        """Do the same as a transaction of its own, in one round trip."""
+        """Do the same in a separate transaction, in one round trip."""
         if len(self._shards) == 1:
             each = self._shards[0]
             each.written = connection.execute(sql("settle_plain"), each.arguments, binary=True)
@@ -153,7 +153,7 @@ class PlainShard:
         worker = settlements[0].facts.worker
         lines = []
         for each in settlements:
-            # The server compares tokens: behind the point of a true one is its fence.
+            # The server compares tokens: a valid token has its fence after the dot.
             fence, facts = each.lease.token.rpartition(".")[2], each.facts
             if not fence.isdecimal():
                 raise NotFastPath

@@ -9,7 +9,7 @@ from headrace.stores.postgres.sql import LazyTransaction
 FRONT_ROWS = 64
 """The oldest dead letters are read this many at a time: each death checks whether they have run out."""
 FinishedState = tuple[str, bool]
-"""The state of a finished job and whether it is pinned: what the counts need."""
+"""The state of a finished job and whether it is pinned, for the counts."""
 
 
 class PostgresFinishedRows(PostgresShard):

@@ -55,7 +55,7 @@ class PostgresJobRows(PostgresShard):
             self.add_found(missing, self.run(name, [self.shard_id] * len(missing), missing).fetchall())
 
     def seal(self, ids: list[str]) -> None:
-        # A row that is inserted and dropped: an insert of the same id waits for this transaction, and this one for it.
+        # Insert and drop a row: then an insert of the same id waits for this transaction, and this one waits for it.
         if ids:
             with self.transaction.pipeline():
                 self.run("job_reserve_ids", self.shard_id, sorted(ids))
@@ -225,7 +225,7 @@ class PostgresJobRows(PostgresShard):
         return self._unlocked_rows(self.run_flushed("job_of_nonce", self.shard_id, nonce))
 
     def _unlocked_rows(self, found: Cursor) -> list[Row]:
-        # Not locked, so not kept: a job that is going to be changed must be read again.
+        # Not locked, so not cached: a job must be read again before a change.
         return [row_of(columns[:-1]) for columns in found.fetchall()]
 
     def id_behind(self, group: Group, after_id: str, count: int) -> str | None:

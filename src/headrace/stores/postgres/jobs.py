@@ -138,8 +138,8 @@ class FastJobs(PostgresJobs):
         return claims
 
     def _promoting(self, connection: Connection, now_ms: int | None, act: Callable[[set[int]], T]) -> T:
-        """Run an attempt to claim, again after each shard whose due jobs had to be promoted first. A promotion is a
-        transaction of its own: any other claim might have made it just before."""
+        """Run an attempt to claim, and repeat it after each shard whose due jobs had to be promoted first. A promotion
+        is a separate transaction, as if another claim had made it just before."""
         promoted: set[int] = set()
         due = self._due
         while True:
@@ -332,7 +332,7 @@ def _run_attempt(connection: Connection, act: Callable[[Connection], T]) -> T:
 
 @contextmanager
 def _plain_only() -> Iterator[None]:
-    """Turn the error of a settlement that is not plain into `NotPlain`."""
+    """Turn the server's error for an unusual settlement into `NotPlain`."""
     try:
         yield
     except psycopg.Error as error:

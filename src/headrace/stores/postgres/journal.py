@@ -22,7 +22,7 @@ INBOX_CALLS_MIN = 64
 
 class Sequencer:
     """Numbers large inboxes, one transaction at a time for each shard of this process. Nothing depends on it: a reader
-    of the journal numbers what is left."""
+    of the journal numbers the rest."""
 
     def __init__(self, number: Callable[[Shard], Awaitable[None]]) -> None:
         self._number = number

@@ -133,7 +133,7 @@ def payload_of(sender: str, name: Name) -> str:
 
 
 def payload_of_feed(sender: str, name: Name) -> str:
-    """The payload for a changed feed; its empty tenant, which no queue has, tells it from that of a queue."""
+    """The payload for a changed feed; its empty tenant distinguishes it from that of a queue."""
     return "/".join((sender, "", *name))
 
 
@@ -286,10 +286,10 @@ class PostgresSignals:
                 self._job_waiters.wake((tenant, name, id) for id in ids.split("\n"))
 
     async def close(self) -> None:
-        """Stop listening, and send what is left; waiters find the store closed when they poll."""
+        """Stop listening, and send the rest; waiters find the store closed when they poll."""
         self._is_closing = True
         if self._sending is not None:
-            # The last notification of a process that ends must be sent as well.
+            # The last notification of an ending process must be sent, too.
             await asyncio.wait([self._sending], timeout=CLOSE_SECONDS)
         await self._listening.close()
         if self._sending is not None:

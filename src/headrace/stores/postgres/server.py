@@ -7,10 +7,10 @@ from headrace.stores.postgres.sql import sql
 
 SERVER_VERSION_MIN = 150_000
 PROMISES = {
-    "durable": "what was answered survives the end of the process, a crash of the server and a power cut",
-    "replicated": "what was answered survives the loss of the server too, since a standby has it on disk; writes stop"
+    "durable": "answered calls survive the end of the process, a crash of the server and a power cut",
+    "replicated": "answered calls survive the loss of the server too, since a standby has it on disk; writes stop"
     " while no standby answers",
-    "fast": "what was answered survives the end of the process; a crash of the server may lose the last moments before"
+    "fast": "answered calls survive the end of the process; a crash of the server may lose the last moments before"
     " it (some three times wal_writer_delay), which is reported as a new epoch",
 }
 NO_FSYNC = "; fsync or full_page_writes is off, so that a crash of the system may ruin the whole database"

@@ -27,7 +27,7 @@ def sql(name: str) -> bytes:
 
 
 def edit(change: Edit) -> None:
-    """Take every statement from now on through `change`: how tests plant a fault."""
+    """Pass every statement through `change` from now on; tests plant faults with it."""
     _FILES.edit(change)
     sql.cache_clear()
 
@@ -38,7 +38,7 @@ class LazyTransaction:
     def __init__(self, connection: Connection, begin: bytes) -> None:
         self.connection = connection
         self.writes = begin == WRITING
-        """Whether rows are locked when they are read, since they are going to be written."""
+        """Whether rows are locked when they are read, because they will be written."""
         self._begin = begin
         self._begun = False
 
@@ -75,7 +75,7 @@ class LazyTransaction:
         self._begun = False
 
     def roll_back(self) -> None:
-        """Undo everything that was run."""
+        """Roll back all statements."""
         if self._begun:
             self._begun = False
             roll_back(self.connection)

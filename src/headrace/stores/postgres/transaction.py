@@ -37,11 +37,11 @@ class FeedCache:
         self._cache: dict[FeedName, CachedFeed] = {}
 
     def get(self, feed: FeedName) -> CachedFeed | None:
-        """The feed as it was read last."""
+        """The feed as last read."""
         return self._cache.get(feed)
 
     def keep(self, feed: FeedName, cached: CachedFeed) -> None:
-        """Keep the feed as it is read now."""
+        """Cache the feed."""
         if len(self._cache) >= FEEDS_MAX and feed not in self._cache:
             self._cache = {}
         self._cache[feed] = cached
@@ -112,7 +112,7 @@ class OpenFeeds:
         return rows
 
     def forget(self, rows: FeedRows) -> None:
-        """Drop a feed; changes that the step has not written yet are dropped as well."""
+        """Drop a feed, with the step's unwritten changes."""
         assert isinstance(rows, PostgresFeed)
         self._feeds[rows.feed] = None
         self._transaction.run("feed_forget", rows.feed_id)

@@ -1,4 +1,4 @@
-"""Enqueues inside a caller's own transaction: the jobs come with its commit, and never were when it rolls back."""
+"""Enqueues inside a caller's own transaction: its commit creates the jobs, its rollback discards them."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -101,7 +101,7 @@ async def enqueue_on(
             "no_transaction",
             "the connection commits every statement by itself; begin a transaction for the jobs to be part of",
         )
-    # In a transaction of its own: other users of a new queue would have to wait for the caller's commit.
+    # In a separate transaction: otherwise other users of a new queue would wait for the caller's commit.
     await engine.write(lambda tx: _create_queues({job.queue for job in jobs}, tx))
     run = _runner(connection)
     work = asyncio.ensure_future(asyncio.to_thread(_enqueue, engine, run, jobs, now_ms))

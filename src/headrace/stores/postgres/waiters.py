@@ -22,7 +22,7 @@ from headrace.stores.shared.waiters import Name
 T = TypeVar("T")
 FeedPosition = tuple[FeedName, FeedCursor | None]
 AWAIT_MS = 20_000
-"""How long calls go on to notify after the last waiter has gone."""
+"""How long calls continue to notify after the last waiter has left."""
 AWAIT_LEFT_MS = AWAIT_MS // 2
 """An announcement with less left is renewed: one process in ten seconds writes, however many wait."""
 ANNOUNCED_SECONDS = AWAIT_MS / 4_000

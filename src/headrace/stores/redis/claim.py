@@ -20,7 +20,7 @@ from headrace.stores.redis.queues import FailQueueRegistration
 from headrace.stores.shared.sharding import visiting_order
 
 _CREATED, _USED = ord("1"), b"2"
-"""What a death did to the fail queue of a shard: created it, or put a job on the existing one."""
+"""The effect of a death on the fail queue of a shard: created it, or put a job on the existing one."""
 
 
 def shards_to_visit(request: ClaimRequest) -> list[Shard]:
@@ -211,7 +211,7 @@ class ClaimCall:
     async def _find_nonce(
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, is_all: int
     ) -> list[list[Any]]:
-        """For each shard its clock, and what it knows of the nonce: with `is_all` its claims."""
+        """For each shard its clock and whether it knows the nonce; with `is_all` also its claims."""
         common: list[Argument] = [now, request.worker, request.nonce, is_all]
         groups = [([shard], [*common, shard.queue.shards]) for shard in shards]
         return await call_groups(self._client, "claim_repeat", groups, reads=True)
@@ -229,13 +229,13 @@ class ClaimCall:
             except StoreUnavailable:
                 if not items:
                     raise
-                # What was claimed counts; the worker claims the rest at once.
+                # The claimed jobs count; the worker claims the rest at once.
                 times.append(items[-1].claimed_at_ms)
                 break
             except OutcomeUnknown as error:
                 raise OutcomeUnknown(str(error), known=items) from error
             items += claims.items
-            now_ms = claims.now_ms  # each master has a clock of its own; the last answer is the closest to the present
+            now_ms = claims.now_ms  # each master has its own clock; the last answer is the closest to the present
             bytes_left -= sum(len(claim.record.payload) for claim in claims.items)
             if flags == _USED and Shard(shard.queue.fail_queue, shard.index) in shards[:position]:
                 times.append(now_ms)  # the fail queue was visited before

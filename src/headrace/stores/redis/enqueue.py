@@ -195,7 +195,7 @@ def enqueue_args(jobs: Sequence[Job], are_distinct: bool, are_texts: bool, *, pa
 
 
 def _update_flags(job: Job) -> bytes:
-    """What a job sets besides its body, or nothing: flags of an update, due time, idempotency key."""
+    """The options of a job besides its body, if any: flags of an update, due time, idempotency key."""
     if (
         job.run_at_ms is None
         and job.delay_ms is None

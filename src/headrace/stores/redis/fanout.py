@@ -106,7 +106,7 @@ async def call_shards_of_queues(
 
 
 def _slices(client: RedisClient, count: int, size: int) -> list[slice]:
-    """The shards of each call: on a cluster every shard has a slot of its own."""
+    """The shards of each call: on a cluster every shard has its own slot."""
     step = 1 if client.clustered else size
     return [slice(start, start + step) for start in range(0, count, step)]
 
@@ -190,7 +190,7 @@ class ShardReply(NamedTuple):
 
     answer: Any
     lead: Any = None
-    """What the reply begins with: a number for all shards, or the byte of this shard."""
+    """The first part of the reply: a number for all shards, or the byte of this shard."""
 
 
 def group_by_shard(

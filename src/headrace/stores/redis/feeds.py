@@ -124,7 +124,7 @@ class RedisFeeds:
 
 
 async def call_feed(client: RedisClient, feed: FeedName, call: ServerCall) -> Any:
-    """The answer to one call about a feed, its refusals in words; what a feed of its type cannot do is left to the
+    """The answer to one call about a feed, with refusals as errors, except `wrong_type`, which is left to the
     caller."""
     try:
         return await client.call(call)

@@ -81,7 +81,7 @@ def _check_args(position: str, limit: int, now_ms: int | None) -> list[Argument]
     check_int("limit", limit, 1, BATCH_MAX)
     phase, _, at = (position or "1 0").partition(" ")
     if not (phase.isdigit() and at.isdigit() and 1 <= int(phase) <= PHASES):
-        raise bad_cursor("a look at this shard")
+        raise bad_cursor("a check of this shard")
     return [now_argument(now_ms), int(phase), at, limit]
 
 

@@ -67,7 +67,7 @@ _CONSTANTS: dict[str, object] = {
         "step": rank.STEP,
     },
 }
-"""What the functions share with the model, as Lua locals at the head of the library."""
+"""Constants of the model, as Lua locals at the head of the library."""
 
 _USES = re.compile(r"^-- uses((?:.*,\n--)*.*)$", re.MULTILINE)
 _FLAGS = re.compile(r"^-- flags(.*)$", re.MULTILINE)
@@ -148,7 +148,7 @@ def _check_uses(name: str, used: Iterable[str], parts: Iterable[str]) -> None:
 
 
 def _register(name: str, text: str) -> str:
-    """An operation in a scope of its own, with its registration as a function."""
+    """An operation in its own scope, with its registration as a function."""
     found = _FLAGS.search(text)
     flags = found.group(1).split() if found else []
     if unknown := set(flags) - _KNOWN_FLAGS:

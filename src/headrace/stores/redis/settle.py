@@ -54,7 +54,7 @@ class _SettledLine(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class _DoneLine(msgspec.Struct, omit_defaults=True, gc=False, tag_field="event", tag="done"):
-    """The journal line of a job that is done."""
+    """The journal line of a done job."""
 
     id: str
     kind: str

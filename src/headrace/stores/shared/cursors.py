@@ -38,7 +38,7 @@ def write_cursor(shard: int, last: str) -> str:
 
 def bad_cursor(giver: str) -> Refused:
     """The refusal of a cursor that is not from `giver`."""
-    return Refused("bad_cursor", f"the cursor is not one that {giver} gave; start without one")
+    return Refused("bad_cursor", f"the cursor is not from {giver}; start without one")
 
 
 def read_cursor(cursor: str | None, queue: Queue, giver: str = "a list of this queue") -> tuple[int, str]:

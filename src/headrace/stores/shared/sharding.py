@@ -20,7 +20,8 @@ def picks_by_shard(queue: Queue, picks: Sequence[DeadLetterKey | str]) -> dict[i
 
 
 def visiting_order(queue: Queue, nonce: str) -> list[Shard]:
-    """The shards of a queue in the order a claim visits them: from one that the nonce picks, so that claims rotate."""
+    """The shards of a queue in the order a claim visits them: from a start picked by the nonce, so that claims
+    rotate."""
     first = zlib.crc32(nonce.encode()) % queue.shards
     return [Shard(queue, (first + step) % queue.shards) for step in range(queue.shards)]
 

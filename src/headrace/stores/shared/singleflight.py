@@ -41,7 +41,7 @@ class SingleFlight(Generic[T]):
         return await self._read()
 
     def _begin(self, read: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        # In a context of its own: it does not belong to the request of the first caller.
+        # In its own context: it does not belong to the request of the first caller.
         task = asyncio.get_running_loop().create_task(read, context=contextvars.Context())
         task.add_done_callback(self._done)
         return task

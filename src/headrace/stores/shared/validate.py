@@ -54,7 +54,7 @@ def wrong_type(feed: FeedName, type: str, wanted: str) -> Refused:
 
 
 def check_state(state: object) -> None:
-    """Refuse anything that is not a state, and the state dead, which `store.dead` lists."""
+    """Refuse a value that is not a state, and the state dead, which `store.dead` lists."""
     if type(state) is not State:
         raise Refused(
             "bad_state", f"{bounded_repr(state)} is not a State; use one of {', '.join(each.name for each in State)}"

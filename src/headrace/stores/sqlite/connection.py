@@ -13,8 +13,8 @@ from headrace.stores.sqlite.sql import migration_names, migrations, sql
 
 PROFILES = {"durable": "FULL", "fast": "NORMAL"}
 PROMISES = {
-    "durable": "what was answered survives the end of the process, a crash of the system and a power cut",
-    "fast": "what was answered survives the end of the process; a power cut or a crash of the system may lose the last"
+    "durable": "answered calls survive the end of the process, a crash of the system and a power cut",
+    "fast": "answered calls survive the end of the process; a power cut or a crash of the system may lose the last"
     " moments before it, which the next start reports as a new epoch",
 }
 BUSY_SECONDS = 30
@@ -43,7 +43,7 @@ def connect_for_polling(path: str) -> sqlite3.Connection:
 def connect(path: str, profile: str, pause: Callable[[float], object] = pause) -> sqlite3.Connection:
     """A connection in WAL mode with the durability of the profile; transactions are begun and ended by hand.
 
-    It may have to `pause` while other processes lock a new file, so a thread of its own opens it.
+    It may have to `pause` while other processes lock a new file, so a separate thread opens it.
     """
     if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
         raise BadConfig(f"SQLite 3.37 or newer is needed; found {sqlite3.sqlite_version}; use a newer Python build")
@@ -207,7 +207,7 @@ FAST_NOTE = (
 
 
 def notes_on(path: str, profile: str) -> tuple[str, ...]:
-    """Warnings about a file that is open under a profile."""
+    """Warnings about an open file and its profile."""
     notes = [FAST_NOTE] if profile == "fast" else []
     try:
         mounts = MOUNTS.read_text("utf-8", "replace")

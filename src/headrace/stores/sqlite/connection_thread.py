@@ -1,4 +1,4 @@
-"""Runs the calls on a SQLite connection one after the other, in a thread of its own."""
+"""Runs the calls on a SQLite connection one after the other, in its own thread."""
 
 import asyncio
 import contextlib

@@ -40,7 +40,7 @@ class NotOnFastPath(Exception):
 
 
 class ShortEngine(Engine, Protocol):
-    """Takes short steps without a hop to the writer's thread, where that is possible."""
+    """Runs short steps without a switch to the writer's thread, if possible."""
 
     async def write_short(self, act: Callable[[Tx], Answer], rows: int, size: int) -> Answer:
         """As `write`, for a step of this many rows and bytes."""

@@ -75,7 +75,7 @@ class LoopWriter:
         return Mode.CHECKPOINT
 
     def set_mode(self, connection: sqlite3.Connection, mode: Mode) -> None:
-        """Configure the connection for a write, in the thread that is about to write."""
+        """Configure the connection for a write, in the writing thread."""
         if self._current != (connection, mode):
             configure_writes(connection, *mode.value)
             self._current = (connection, mode)

@@ -12,7 +12,7 @@ FROM unnest(%s::text[], %s::text[]) AS wanted (tenant, name)
 JOIN feed ON feed.tenant = wanted.tenant AND feed.name = wanted.name;
 
 -- name: feed_lock
--- Lock and read a feed that is going to be written.
+-- Lock and read a feed before a write.
 --
 -- args     tenant, name
 -- answers  now, then the columns of feed_find from feed_id on
@@ -32,7 +32,7 @@ INSERT INTO feed (
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING feed_id;
 
 -- name: feed_write
--- Write back the row of a feed that is locked.
+-- Write back the row of a locked feed.
 --
 -- args     configuration, birth, counters, feed_id
 UPDATE feed SET
@@ -58,7 +58,7 @@ INSERT INTO feed_gone (feed_id) SELECT feed_id FROM gone;
 SELECT feed_id FROM feed_gone ORDER BY feed_id LIMIT 1 FOR UPDATE SKIP LOCKED;
 
 -- name: feed_gone_drop
--- Forget a dropped feed that is erased.
+-- Forget an erased feed.
 --
 -- args     feed_id
 DELETE FROM feed_gone WHERE feed_id = %s;

@@ -33,7 +33,7 @@ SELECT %s::bigint, * FROM unnest(
   %s::bytea[]);
 
 -- name: job_update
--- Write jobs that are locked; a body or payload that is NULL stays as it is.
+-- Write locked jobs; a body or payload of NULL leaves the stored one.
 --
 -- args     shard_id, arrays: id, order key, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload, blocked job
 UPDATE job SET

@@ -54,7 +54,7 @@ SELECT DISTINCT tenant FROM queue WHERE tenant > %s ORDER BY tenant LIMIT %s;
 INSERT INTO queue (tenant, name, shards, config) VALUES (%s, %s, %s, %s) RETURNING queue_id;
 
 -- name: queue_configure
--- Store a configuration in the place of the one that was read.
+-- Replace a configuration, if it is still the one that was read.
 --
 -- args     config, queue_id, config as it was read
 UPDATE queue SET config = %s WHERE queue_id = %s AND config = %s;

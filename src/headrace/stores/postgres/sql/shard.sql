@@ -40,7 +40,7 @@ FROM shard AS s JOIN queue AS q ON q.queue_id = s.queue_id
 WHERE s.shard_id = ANY (%s::bigint[]) FOR UPDATE OF s SKIP LOCKED;
 
 -- name: shard_write
--- Write back the row of a shard that is locked.
+-- Write back the row of a locked shard.
 --
 -- args     the journal's counters, the counts, shard_id
 UPDATE shard SET

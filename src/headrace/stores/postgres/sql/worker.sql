@@ -26,7 +26,7 @@ SELECT name, nonce, seen_at_ms FROM worker WHERE shard_id = %s ORDER BY name;
 INSERT INTO worker (nonce, seen_at_ms, shard_id, name) VALUES (%s, %s, %s, %s);
 
 -- name: worker_update
--- Write a worker that is locked.
+-- Write a locked worker.
 --
 -- args     nonce, seen_at_ms, shard_id, name
 UPDATE worker SET nonce = %s, seen_at_ms = %s WHERE shard_id = %s AND name = %s;

@@ -1,1 +1,1 @@
-"""Connections to Redis: one, those of one server, those of a cluster or behind Sentinel, and pub/sub."""
+"""Connections to Redis: single connections, servers, the topology of Sentinel and Cluster, and pub/sub."""

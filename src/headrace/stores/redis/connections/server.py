@@ -56,7 +56,7 @@ class Server:
     async def open_listener(
         self, listener: Callable[[Any], None], on_lost: Callable[[RedisConnection], None]
     ) -> RedisConnection:
-        """A connection of its own for pushed messages."""
+        """A separate connection for pushed messages."""
         if self._is_closed:
             raise closed_error(self.address)
         connection = await self._connect(on_lost)

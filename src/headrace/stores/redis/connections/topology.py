@@ -152,7 +152,7 @@ SLOTS = 16_384
 
 
 def slot_of(key: str) -> int:
-    """The slot of a key: of the part in braces, where there is one."""
+    """The slot of a key, or of its part in braces."""
     start = key.find("{")
     if start >= 0:
         end = key.find("}", start + 1)

@@ -1,4 +1,4 @@
--- Whether a feed has changes behind a cursor, or a plain queue has items.
+-- Whether a feed has changes after a cursor, or an item queue has items.
 --
 -- uses     feed
 -- keys     the `m` key of a feed

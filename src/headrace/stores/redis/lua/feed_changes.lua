@@ -1,4 +1,4 @@
--- Changes of a feed behind a cursor, oldest first.
+-- Changes of a feed after a cursor, oldest first.
 --
 -- uses     numbers, feed
 -- keys     the `m` key of a feed

@@ -1,7 +1,7 @@
 -- The whole schema: tables with their indexes and sequences, then functions, then what the planner is told.
 
 -- name: store
--- What the schema knows of itself, in one row: its layout is the number of the last migration.
+-- The schema's own row: its layout is the number of the last migration.
 CREATE TABLE store (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   layout integer NOT NULL

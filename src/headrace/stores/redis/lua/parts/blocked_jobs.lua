@@ -69,7 +69,7 @@ function blocked_jobs.apply(blocked_job, packed)
   return job_codec.merged(packed, blocked_jobs.body_of(blocked_job), run_at, flags % 2 >= 1, flags % 4 >= 2, flags >= 4)
 end
 
--- Let the blocked job of a job that has ended wait as a job of its own.
+-- Turn the blocked job of an ended job into a waiting job.
 function blocked_jobs.release(s, id)
   local blocked_job = blocked_jobs.get(s, id)
   if blocked_job then

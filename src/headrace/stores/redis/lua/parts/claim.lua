@@ -320,7 +320,7 @@ local function repeat_claims(found, request, now)
 end
 
 -- Claim from shards in the order of visiting; answers as the operation claim.lua does. All shards decide before any is
--- written: a death on one may add a fail job to another, also to one that was visited before.
+-- written: a death on one shard may add a fail job to another, even to an earlier one.
 function claim.claim_shards(found, request, now, limit, bytes_left)
   for _, s in ipairs(found) do
     if s and claim.is_repeated(s, request) then

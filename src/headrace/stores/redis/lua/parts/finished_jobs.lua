@@ -1,4 +1,4 @@
--- Finished jobs: what is kept of jobs that are done or cancelled, at most one per id.
+-- Finished jobs: the records of done and cancelled jobs, at most one per id.
 --
 -- uses  job_codec, chunked
 --

@@ -61,7 +61,7 @@ function live_jobs.drop_lease(s, id)
   end
 end
 
--- Remember a record that is missing: 'b' a body, 'a' a delivery, 'd' a dead letter. The call goes on without it.
+-- Remember a missing record: 'b' a body, 'a' a delivery, 'd' a dead letter. The call continues without it.
 function live_jobs.quarantine(s, kind, id)
   s.quarantined = s.quarantined or {}
   s.quarantined[#s.quarantined + 1] = kind .. ' ' .. id

@@ -11,7 +11,7 @@ function notify.publish(channel, message)
   redis.pcall('SPUBLISH', channel, message)
 end
 
--- Remember that a job has ended or is gone. Jobs in s.done_ids are remembered there.
+-- Remember that a job has ended or was removed. Jobs in s.done_ids are remembered there.
 function notify.note_end(s, id)
   if s.awaited_until then
     s.ended_ids = s.ended_ids or {}

@@ -81,7 +81,7 @@ function rank.spread(low, high, count)
       end
       return found
     end
-    -- No room here: go on one level deeper, below whichever neighbour stands there.
+    -- No space here: continue one level deeper, below the neighbour at this place.
     if under then
       prefix = prefix .. write(under, level)
       if under ~= over then

@@ -98,7 +98,7 @@ end
 shard.parse_config = parse_config
 
 -- The field `about` of a shard: its layout, the number of shards, the id of the server that wrote last, and the digest
--- of its configuration. One field, since each one that is read has its price.
+-- of its configuration. One field, because each read field costs time.
 local function read_about(key, text)
   local found = abouts[text]
   if not found then

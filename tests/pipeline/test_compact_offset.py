@@ -1,22 +1,30 @@
 """Promises of streams over many shards: offsets do not grow with idle ones, and say as exactly what was read."""
 
+import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from headrace.model.clock import ManualClock
 from headrace.model.errors import Refused
+from headrace.model.event import Span
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.source.journal import compact
+from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.journal.idle import IDLE_MS, LISTED_IDLE_MAX, IdleShards
+from headrace.pipeline.source.journal.offset import Offset
 from headrace.pipeline.source.options import SourceOptions
 from headrace.stores.contract.store import Store
+from headrace.stores.memory.store import MemoryStore
 from tests.pipeline.filled_journals import T0, Story, delete, fill, tell
 from tests.pipeline.player import Checkpoint, places, playing
 from tests.pipeline.shared_stores import SERVED, fresh_url
@@ -287,6 +295,62 @@ def write(spark: SparkSession, url: str, folder: Path, **options: Any) -> None:
     assert follow_history(spark, url, folder, once=True, **options).awaitTermination(120)
 
 
+FEW = Queue("few", shards=8)
+adds = st.tuples(st.integers(0, 7), st.sampled_from([0, 1_000, IDLE_MS // 2, 2 * IDLE_MS]))
+steps = st.lists(adds | st.sampled_from(["batch", "small batch", "restart"]), max_size=40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps)
+def test_each_event_is_read_once_whatever_is_idle_and_whenever_the_stream_restarts(
+    steps: list[tuple[int, int] | str],
+) -> None:
+    # Few shards, so that a sequence of steps makes each of them idle and wakes it up again.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compact, "LISTED_IDLE_MAX", 1)
+        asyncio.run(follow(steps))
+
+
+async def follow(steps: list[tuple[int, int] | str]) -> None:
+    """Play jobs and batches; a restart plans the last batch again and forgets everything else."""
+    clock, options = ManualClock(T0), SourceOptions(url="memory://")
+    store = MemoryStore(clock)
+    await store.queues.configure(FEW, {}, now_ms=T0)
+    follower = JournalFollower(store, options, clock.now_ms)
+    kept: list[Any] = [(await follower.initial()).to_json()]
+    read: list[tuple[str, int]] = []
+    written = 0
+    for step in [*steps, "restart", *["batch"] * 3]:
+        clock.advance(1_000)
+        if isinstance(step, tuple):
+            shard, gap_ms = step
+            clock.advance(gap_ms)
+            await one(Shard(FEW, shard), clock.now_ms(), f"job-{ids_of(Shard(FEW, shard), written + 1)[-1]}")(store)
+            written += 1
+        elif step == "restart":
+            follower = JournalFollower(store, options, clock.now_ms)
+            if len(kept) > 1:
+                again = await follower.plan(*map(Offset.parse, kept[-2:]))
+                assert events_of(again) == read[len(read) - len(events_of(again)) :]
+        else:
+            start = Offset.parse(kept[-1])
+            end = (await follower.latest(start, 2 if step == "small batch" else None)).to_json()
+            if end != kept[-1]:
+                read += events_of(await follower.plan(start, Offset.parse(end)))
+                kept.append(end)
+    assert sorted(read) == sorted(await events_in(store))
+    assert (kept[-1]["skipped"], kept[-1]["lost"]) == (0, 0)
+
+
+def events_of(spans: Sequence[Span]) -> list[tuple[str, int]]:
+    return [(str(span.shard), seq) for span in spans for seq in range(span.after + 1, span.upto + 1)]
+
+
+async def events_in(store: Store) -> list[tuple[str, int]]:
+    bounds = {shard: await store.journal.bounds(shard) for shard in FEW.all_shards()}
+    return [(str(shard), seq) for shard, each in bounds.items() for seq in range(each.first_seq, each.last_seq + 1)]
+
+
 @given(seqs, seqs)
 def test_folded_shards_are_distinguished_from_all_others(read: dict[str, int], reached: dict[str, int]) -> None:
     comparison = IdleShards.fold(read, 1, 1, OPTIONS).compare(reached)
@@ -308,8 +372,6 @@ def test_one_shard_that_differs_is_found_with_how_far_it_was_read(read: dict[str
 
 @given(seqs)
 def test_folded_shards_come_back_from_the_json_that_spark_keeps(read: dict[str, int]) -> None:
-    from headrace.pipeline.source.journal.offset import Offset
-
     offset = Offset(shards={}, idle=IdleShards.fold(read, 1, 1, OPTIONS), gone=("default/a/0",))
 
     assert Offset.parse(json.loads(json.dumps(offset.to_json()))) == offset

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from headrace.client.codec import RAW
 from headrace.client.handle import outcome_of, wait_for
@@ -10,7 +10,7 @@ from headrace.inspect.details import UnknownJob
 from headrace.inspect.job_ids import find_job, whole_id
 from headrace.inspect.jobs import ErrorView
 from headrace.inspect.lookup import queues_of
-from headrace.inspect.views import Encoded, encoded_view
+from headrace.inspect.views import encoded_view
 from headrace.model.errors import JobCancelled, JobFailed, Refused
 from headrace.model.outcome import JobError
 from headrace.model.redact import redact
@@ -23,7 +23,7 @@ class ResultView(Struct, frozen=True, kw_only=True):
     id: str
     queue: str | None
     status: str
-    result: Encoded | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
     reason: str | UnsetType | None = UNSET
     error: ErrorView | UnsetType | None = UNSET
     message: str | UnsetType = UNSET

@@ -16,16 +16,6 @@ from headrace.model.results import Found
 from headrace.model.times import instant_text
 
 
-class Base64View(Struct, frozen=True):
-    """Bytes that are not JSON."""
-
-    base64: str
-
-
-Encoded = Raw | Base64View | None
-"""A payload or result: JSON as it is, other bytes in base64."""
-
-
 class RecordView(Struct, frozen=True, kw_only=True):
     """The record of a live or dead job."""
 
@@ -43,7 +33,7 @@ class RecordView(Struct, frozen=True, kw_only=True):
     failed_at_ms: int | None
     error: ErrorView | None
     payload_bytes: int
-    payload: Encoded | UnsetType = UNSET
+    payload: Raw | UnsetType = UNSET
 
 
 class PolicySetting(Struct, frozen=True):
@@ -78,7 +68,7 @@ class FinishedJobView(Struct, frozen=True, kw_only=True):
     kept_until_at: str
     kept_until_at_ms: int
     pinned: bool
-    result: Encoded | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
 
 
 class DeadLetterRow(Struct, frozen=True, kw_only=True):
@@ -101,7 +91,7 @@ class DeadLetterRow(Struct, frozen=True, kw_only=True):
     error: ErrorView | None
     """The error that the job died of."""
     payload_bytes: int
-    payload: Encoded | UnsetType = UNSET
+    payload: Raw | UnsetType = UNSET
     reason: str
     died_at: str
     died_at_ms: int
@@ -109,14 +99,14 @@ class DeadLetterRow(Struct, frozen=True, kw_only=True):
     kept_until_at_ms: int
 
 
-def encoded_view(encoded: bytes | None) -> Encoded:
-    """The JSON of a payload or result."""
+def encoded_view(encoded: bytes | None) -> Raw:
+    """The JSON of a payload or result: JSON as it is, other bytes as {"base64": …}."""
     if encoded is None:
-        return None
+        return Raw(b"null")
     try:
         msgspec.json.decode(encoded)
     except (ValueError, RecursionError):
-        return Base64View(base64.b64encode(encoded).decode())
+        return Raw(msgspec.json.encode({"base64": base64.b64encode(encoded).decode()}))
     return Raw(encoded)
 
 

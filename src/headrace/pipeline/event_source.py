@@ -9,12 +9,12 @@ from headrace.model.errors import BadConfig
 from headrace.model.redact import redact_url
 from headrace.model.validate import bounded_repr
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.history.state import read_state
 from headrace.pipeline.source.options import ALL, SourceOptions
-from headrace.pipeline.storage.layout import Condition
 
 if TYPE_CHECKING:  # a command looks up the origin before it waits for Spark to load
     from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.pipeline.storage.layout import Condition
 
 Origin = Literal["history", "journal"]
 
@@ -56,6 +56,7 @@ def events(
     written.
     """
     from headrace.pipeline.history.read import read_history
+    from headrace.pipeline.history.state import read_state
 
     if origin is not None and origin not in get_args(Origin):
         raise BadConfig(f"origin is {bounded_repr(origin)}; give {' or '.join(get_args(Origin))}")
@@ -92,5 +93,9 @@ def read_journal(spark: "SparkSession", url: str, *, tenant: str = ALL, queue: s
 
 def default_origin(data_dir: DataDir) -> Origin:
     """The history once anything is in it, else the store's journal."""
+    if not data_dir.history.exists():
+        return "journal"
+    from headrace.pipeline.history.state import read_state
+
     state = read_state(data_dir.history)
     return "history" if state is not None and state.events else "journal"

@@ -107,7 +107,9 @@ def open_events(request: PipelineRequest, output: Output) -> Iterator[PipelineWo
     """Spark with the events of a request; None if there are no events, which is said then."""
     from headrace.pipeline.event_source import default_origin
 
-    origin, data_dir = request.origin or default_origin(request.data_dir), request.data_dir
+    data_dir = request.data_dir
+    with needing_spark():
+        origin = request.origin or default_origin(data_dir)
     if origin == "history":
         count, url, source = (
             _history_events(data_dir, request.queue),
@@ -136,7 +138,8 @@ def open_events(request: PipelineRequest, output: Output) -> Iterator[PipelineWo
 
 def _history_events(data_dir: "DataDir", queue: str) -> int:
     """The number of events of a history; refuses a folder without one, and queues that it does not have."""
-    from headrace.pipeline.history.state import read_state
+    with needing_spark():
+        from headrace.pipeline.history.state import read_state
 
     state = read_state(data_dir.history)
     if state is None:

@@ -4,6 +4,7 @@ from headrace.cli.options import command_group
 from headrace.cli.pipeline import (
     audit,
     backfill,
+    compact,
     errors,
     fleet,
     history,
@@ -24,7 +25,7 @@ commands = command_group(
     errors=errors.errors,
     usage=usage.usage,
     audit=audit.audit,
-    compact=history.compact,
+    compact=compact.compact,
     ingest=ingest.ingest,
     fleet=fleet.fleet,
     map=mapping.map,

@@ -1,4 +1,4 @@
-"""`headrace pipeline history` and `compact`: writes every event to files exactly once, and merges small files."""
+"""`headrace pipeline history`: writes every event to a table by day, each exactly once."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.exit_codes import INTERRUPTED, OK
 from headrace.cli.options import Json, Url
-from headrace.cli.output import Output, counted
+from headrace.cli.output import Output
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import (
     ALL,
@@ -24,7 +24,6 @@ from headrace.cli.pipeline.options import (
     Queues,
     Tenants,
     engine,
-    folder_of,
 )
 from headrace.cli.pipeline.progress import ProgressLine, QueryRun
 from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, query_metrics, short_path, spark_session
@@ -39,19 +38,18 @@ Form = Annotated[
     typer.Option(
         "--form",
         show_default=False,
-        help="How to keep a new history; delta where the package deltalake is installed, else parquet.",
+        help="Format of a new history: delta where the package deltalake is installed, else parquet.",
     ),
 ]
 Split = Annotated[
     Literal["tenant"] | None,
-    typer.Option("--split", show_default=False, help="Give each tenant folders of its own, to delete it by."),
+    typer.Option("--split", show_default=False, help="Give each tenant its own folders, to delete its events by."),
 ]
 ConsumerName = Annotated[str, typer.Option("--consumer", help="Name of the checkpoint in the journals.")]
 NoConsumer = Annotated[bool, typer.Option("--no-consumer", help="Keep no checkpoint in the journals.")]
 Hold = Annotated[
     bool, typer.Option("--hold", help="Exempt events that are not written yet from the journals' retention.")
 ]
-UntilDay = Annotated[str | None, typer.Option("--until-day", metavar="DAY", help="Last day to merge: 2030-01-31.")]
 
 
 def history(
@@ -132,41 +130,3 @@ def history(
     output.say(f"  {short_path(data_dir.history)}")
     output.hint(f"next: {request.words('jobs')}, or {request.words('report')}")
     return INTERRUPTED if query_run.interrupted else OK
-
-
-def compact(
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    until_day: UntilDay = None,
-    json: Json = False,
-) -> None:
-    """Merge small files of the history, beside writers and readers.
-
-    Example: headrace pipeline compact --until-day 2030-01-31
-    """
-    from headrace.pipeline.data_dir import DataDir
-    from headrace.pipeline.history.state import read_state
-
-    output, data_dir = Output(json=json), DataDir(folder_of(dir))
-    if read_state(data_dir.history) is None:
-        output.document({"folders": 0})
-        output.say(
-            f"there is no history in {short_path(data_dir.folder)}; write one with: headrace pipeline history --once"
-        )
-        return
-    line = ProgressLine(output)
-    with line.running(f"compacting {short_path(data_dir.history)}"):
-        from headrace.pipeline.history.compact import compact as merge
-
-        done = merge(
-            data_dir.history,
-            until_day=until_day,
-            on_progress=lambda done, total: line.update(f"{done:,}/{counted(total, 'merge')}", done, total),
-        )
-    output.document(done)
-    if not done.folders:
-        output.say("no small files to merge")
-        return
-    output.say(
-        f"{done.files_before:,} files of {counted(done.folders, 'day')} became {done.files_after:,}:"
-        f" {done.bytes_before / 2**20:,.1f} MiB, now {done.bytes_after / 2**20:,.1f} MiB"
-    )

@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from headrace.client.codec import JSON
 from headrace.model.errors import BadConfig
+from headrace.pipeline.sql import quoted
 
 if TYPE_CHECKING:
     from headrace.worker.handlers import Handler
@@ -239,11 +240,6 @@ def ddl(found: DataType) -> str:
         case NullType():
             return "VOID"
     return found.simpleString().upper()
-
-
-def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever it holds."""
-    return f"`{name.replace('`', '``')}`"
 
 
 _VARIANT = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([<>:,])|(\([^)]*\))|([^\s<>:,(`]+))")

@@ -26,6 +26,11 @@ _JAVA_MESSAGE = re.compile(r"\[[A-Z_.]+\] (.+?)\s+SQLSTATE: (\w{5})", re.DOTALL)
 """An error that pyspark leaves as Java wrote it."""
 
 
+def quoted(name: str) -> str:
+    """The name of a column as SQL takes it, whatever characters it has."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def filtered(frame: DataFrame, where: str, what: str = "where") -> DataFrame:
     """The rows for which the condition `where` is true; `what` is the person's name for it, such as `--where`."""
     with one_sentence(frame, what, where):

@@ -14,8 +14,9 @@ from headrace.model.validate import bounded_repr, nearest
 from headrace.pipeline.data_dir import TABLES, DataDir
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.payload_schemas import COLUMNS, infer_types, keep_types
-from headrace.pipeline.payload_types import TEXT, PayloadTypes, ddl, quoted, storable, types_of
+from headrace.pipeline.payload_types import TEXT, PayloadTypes, ddl, storable, types_of
 from headrace.pipeline.source.options import ALL, SourceOptions
+from headrace.pipeline.sql import quoted
 from headrace.pipeline.tables.write import read_table
 from headrace.stores.open import with_whole_path
 

@@ -26,7 +26,7 @@ from headrace.model.validate import cut
 from headrace.pipeline.flows.ingest.read import CORRUPT
 from headrace.pipeline.source.sink.columns import INSTANT, INSTANTS, TEXTS, WHOLE
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
-from headrace.pipeline.sql import one_sentence, selected
+from headrace.pipeline.sql import one_sentence, quoted, selected
 
 _TEXT_COLUMNS = ("id", "key", "tag")
 """Columns that may be numbers in a table, and are text in a job."""
@@ -166,23 +166,19 @@ def _whole_row(frame: DataFrame) -> str:
             )
     if not fields:
         raise BadConfig("the rows have no columns to make a payload of; map it, for example to: 'null'")
-    return f"struct({', '.join(_quoted(field.name) for field in fields)})"
+    return f"struct({', '.join(quoted(field.name) for field in fields)})"
 
 
 def _row_hash(frame: DataFrame) -> str:
     """The key of a row without one: a hash of 128 bits, as of other writes."""
     parts = [
         # To format an instant is slow, and most tables have one.
-        f"unix_micros({_quoted(field.name)}) AS {_quoted(field.name)}"
+        f"unix_micros({quoted(field.name)}) AS {quoted(field.name)}"
         if isinstance(field.dataType, TimestampType)
-        else _quoted(field.name)
+        else quoted(field.name)
         for field in frame.schema.fields
     ]
     return f"md5(to_json(struct({', '.join(parts)}), {_KEY_JSON_SQL}))"
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _has_corrupt_rows(frame: DataFrame) -> bool:

@@ -27,7 +27,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.limits import MAP_NAME_CHARS_MAX
 from headrace.model.validate import cut
 from headrace.pipeline.source.sink.columns import INSTANTS
-from headrace.pipeline.sql import one_sentence
+from headrace.pipeline.sql import one_sentence, quoted
 
 RESULT_COLUMNS = ("outcome", "result", "error_class", "error_message", "attempts", "ended_at")
 """The columns of a result behind those of its key."""
@@ -144,8 +144,3 @@ def _holds(kind: DataType, unwanted: tuple[type[DataType], ...]) -> bool:
     if isinstance(kind, ArrayType):
         return _holds(kind.elementType, unwanted)
     return isinstance(kind, unwanted)
-
-
-def quoted(name: str) -> str:
-    """The name of a column as SQL takes it, whatever it holds."""
-    return "`" + name.replace("`", "``") + "`"

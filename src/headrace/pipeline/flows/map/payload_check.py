@@ -16,8 +16,7 @@ from headrace.client.options import Options
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.validate import cut
-from headrace.pipeline.flows.map.keys import quoted
-from headrace.pipeline.sql import selected
+from headrace.pipeline.sql import quoted, selected
 
 PAYLOAD = "payload"
 

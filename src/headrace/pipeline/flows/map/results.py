@@ -12,10 +12,10 @@ from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.model.validate import cut
 from headrace.pipeline.flows.fleet.report import FleetReport
-from headrace.pipeline.flows.map.keys import RESULT_COLUMNS, Key, quoted
+from headrace.pipeline.flows.map.keys import RESULT_COLUMNS, Key
 from headrace.pipeline.parquet_table import MARK, check_replaceable
 from headrace.pipeline.source.schema import JOBS
-from headrace.pipeline.sql import one_sentence
+from headrace.pipeline.sql import one_sentence, quoted
 
 OUTCOMES = ("done", "dead", "cancelled", "open", "lost", "refused")
 """The outcomes of a key; `lost` means that the store no longer has its job."""

@@ -17,9 +17,9 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.limits import MAP_SAMPLES, PAYLOAD_BYTES_MAX
 from headrace.model.validate import check_bytes, cut
-from headrace.pipeline.flows.map.keys import Key, id_of, quoted
+from headrace.pipeline.flows.map.keys import Key, id_of
 from headrace.pipeline.source.sink.columns import json_texts
-from headrace.pipeline.sql import at_run_time
+from headrace.pipeline.sql import at_run_time, quoted
 
 NO_KEY = "the key is null; fill it, or leave the row out"
 _POLICY = ("priority", "timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max")

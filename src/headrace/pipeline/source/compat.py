@@ -11,7 +11,23 @@ from headrace.pipeline.packages import check_version, parse_version
 
 check_version(pyspark.__version__)
 
-from pyspark.sql.datasource import DataSourceStreamArrowWriter  # noqa: E402  (4.0 has none, and is refused above)
+from pyspark.sql.datasource import (  # noqa: E402  (4.0 lacks these, and is refused above)
+    DataSourceStreamArrowWriter,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
 
 HAS_4_2 = parse_version(pyspark.__version__) >= (4, 2)
 
@@ -43,9 +59,23 @@ else:
 __all__ = [
     "HAS_4_2",
     "DataSourceStreamArrowWriter",
+    "EqualNullSafe",
+    "EqualTo",
+    "Filter",
+    "GreaterThan",
+    "GreaterThanOrEqual",
+    "In",
+    "IsNotNull",
+    "IsNull",
+    "LessThan",
+    "LessThanOrEqual",
+    "Not",
     "ReadAllAvailable",
     "ReadLimit",
     "ReadMaxRows",
+    "StringContains",
+    "StringEndsWith",
+    "StringStartsWith",
     "SupportsTriggerAvailableNow",
     "check_limit",
     "latest_values",

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
-from pyspark.sql.datasource import (
-    DataSourceReader,
+from pyspark.sql.datasource import DataSourceReader
+
+from headrace.pipeline.source.compat import (
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -24,7 +25,6 @@ from pyspark.sql.datasource import (
     StringEndsWith,
     StringStartsWith,
 )
-
 from headrace.pipeline.source.schema import INSTANT
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1

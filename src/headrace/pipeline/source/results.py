@@ -4,13 +4,13 @@ from asyncio import Runner
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import EqualTo
 
 from headrace.model.event import Span
 from headrace.model.finished import FinishedJob
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.source.arrow import build_batch, coalesce, texts
+from headrace.pipeline.source.compat import EqualTo
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.pages import read_spans
 from headrace.pipeline.source.journal.payloads import is_of

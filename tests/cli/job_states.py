@@ -22,7 +22,7 @@ def job(id: str, *, queue: Queue = MAIL, kind: str = "send", tag: str | None = N
     return Job(queue=queue, id=id, kind=kind, tag=tag, payload=payload)
 
 
-async def claimed(
+async def claim_all(
     store: Store, queue: Queue = MAIL, *, now_ms: int | None = None, lease_ms: int = LEASE_MS_DEFAULT
 ) -> list[Claim]:
     """All that is due, active from now on."""
@@ -31,18 +31,18 @@ async def claimed(
     return (await store.jobs.claim(request, now_ms=now_ms)).items
 
 
-async def lived(store: Store, jobs: Sequence[Job], outcome: Outcome, *, now_ms: int | None = None) -> None:
+async def finish_all(store: Store, jobs: Sequence[Job], outcome: Outcome, *, now_ms: int | None = None) -> None:
     """Send jobs, and end them all in the same way."""
     await store.jobs.enqueue(jobs, now_ms=now_ms)
-    claims = await claimed(store, jobs[0].queue, now_ms=now_ms)
+    claims = await claim_all(store, jobs[0].queue, now_ms=now_ms)
     answers = await store.jobs.settle([claim.settle(outcome) for claim in claims], now_ms=now_ms)
     assert len(answers) == len(jobs)
     assert all(answer.ok for answer in answers)
 
 
-async def died(store: Store, jobs: Sequence[Job], error: JobError = BOOM, *, now_ms: int | None = None) -> None:
+async def kill_all(store: Store, jobs: Sequence[Job], error: JobError = BOOM, *, now_ms: int | None = None) -> None:
     """Send jobs, and let each die."""
-    await lived(store, jobs, Failed(error), now_ms=now_ms)
+    await finish_all(store, jobs, Failed(error), now_ms=now_ms)
 
 
 async def dead_letters(store: Store, queue: Queue = MAIL) -> list[DeadLetter]:
@@ -56,7 +56,7 @@ async def dead_letters(store: Store, queue: Queue = MAIL) -> list[DeadLetter]:
             return found
 
 
-async def listed(store: Store, state: State, queue: Queue = MAIL) -> list[Found]:
+async def list_state(store: Store, state: State, queue: Queue = MAIL) -> list[Found]:
     """All jobs of a queue in a state."""
     found: list[Found] = []
     cursor: str | None = None

@@ -9,7 +9,7 @@ from headrace.model.outcome import JobError, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.contract.store import Store
-from tests.cli.job_states import BOOM, MAIL, claimed, died, job, lived
+from tests.cli.job_states import BOOM, MAIL, claim_all, finish_all, job, kill_all
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other", shards=4)
@@ -18,12 +18,12 @@ LONG = JobError("app.errors.Refused", "x" * 100 + "\nthe rest of it, at postgres
 
 async def a_few_deaths(store: Store) -> None:
     """Five dead letters in two queues, each with something of its own; one job died twice."""
-    await died(store, [job("a", tag="red", payload=b'{"user":42}')])
-    await died(store, [job("b", kind="resize")], LONG)
+    await kill_all(store, [job("a", tag="red", payload=b'{"user":42}')])
+    await kill_all(store, [job("b", kind="resize")], LONG)
     once = Job(queue=MAIL, id="c", kind="send", policy=Policy(max_attempts=1))
-    await lived(store, [once], Retried(BOOM))
-    await died(store, [job("a", tag="red", payload=b'{"user":43}')])
-    await died(store, [job("d", queue=OTHER)])
+    await finish_all(store, [once], Retried(BOOM))
+    await kill_all(store, [job("a", tag="red", payload=b'{"user":43}')])
+    await kill_all(store, [job("d", queue=OTHER)])
 
 
 def test_list_shows_people_what_died_and_of_what(url: str) -> None:
@@ -59,7 +59,7 @@ def test_a_dead_letter_is_shown_whole_where_the_terminal_is_wide_enough_and_wher
     file_url: str, width: int
 ) -> None:
     id = "a-long-name-of-a-job-0123456789"
-    with_store(file_url, lambda store: died(store, [job(id)]))
+    with_store(file_url, lambda store: kill_all(store, [job(id)]))
 
     ran = run("dead", "list", url=file_url, terminal=True, width=width)
 
@@ -142,9 +142,9 @@ def test_show_tells_all_of_a_dead_letter_and_the_life_that_led_to_it(url: str) -
 def test_show_reports_a_missing_dead_letter_and_refuses_several(file_url: str) -> None:
     async def prepare(store: Store) -> None:
         await a_few_deaths(store)
-        await died(store, [job("d", queue=Queue("third"))])
+        await kill_all(store, [job("d", queue=Queue("third"))])
         await store.jobs.enqueue([job("alive")])
-        await claimed(store)
+        await claim_all(store)
 
     with_store(file_url, prepare)
 

@@ -14,7 +14,7 @@ from headrace.model.outcome import Failed, JobError, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.cli.job_states import BOOM, MAIL, claimed, dead_letters, died, job, listed, lived
+from tests.cli.job_states import BOOM, MAIL, claim_all, dead_letters, finish_all, job, kill_all, list_state
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other")
@@ -42,8 +42,8 @@ def every(**filters: str) -> DeadLetterSelection:
 async def many_deaths(store: Store) -> None:
     """2,500 dead letters of one kind, and one of another; the ids of ten wait again."""
     for start in (0, 1_000, 2_000):
-        await died(store, [job(f"{number:04}") for number in range(start, min(start + 1_000, 2_500))])
-    await died(store, [job("odd", kind="resize")])
+        await kill_all(store, [job(f"{number:04}") for number in range(start, min(start + 1_000, 2_500))])
+    await kill_all(store, [job("odd", kind="resize")])
     await store.jobs.enqueue([Job(queue=MAIL, id=f"{number:04}", kind="new", delay_ms=1) for number in range(10)])
 
 
@@ -74,7 +74,7 @@ def test_replay_goes_in_steps_spreads_evenly_and_spares_ids_in_use(url: str) -> 
     }
     kept = with_store(url, dead_letters)
     assert [dead_letter.record.id for dead_letter in kept] == [*(f"{number:04}" for number in range(10)), "odd"]
-    waiting = with_store(url, lambda store: listed(store, State.WAITING))
+    waiting = with_store(url, lambda store: list_state(store, State.WAITING))
     replayed = [found.record.run_at_ms for found in waiting if found.record is not None and found.record.kind == "send"]
     assert len(replayed) == 2_490
     per_minute = Counter((run_at_ms - min(replayed)) // 60_000 for run_at_ms in replayed)
@@ -87,9 +87,9 @@ def test_replay_by_id_takes_the_newest_dead_letter_and_by_key_exactly_one(url: s
     """T35, T36: `dlq requeue` and `job retry` of one job; what is not dead, and another queue, are told."""
 
     async def prepare(store: Store) -> None:
-        await died(store, [job("a", payload=b"1")])
-        await died(store, [job("a", payload=b"2"), job("b")])
-        await died(store, [job("c", queue=OTHER)])
+        await kill_all(store, [job("a", payload=b"1")])
+        await kill_all(store, [job("a", payload=b"2"), job("b")])
+        await kill_all(store, [job("c", queue=OTHER)])
 
     with_store(url, prepare)
 
@@ -109,14 +109,14 @@ def test_replay_by_id_takes_the_newest_dead_letter_and_by_key_exactly_one(url: s
     ]
     assert (guarded.code, guarded.document["statuses"]) == (1, {"not_found": 1})
     assert (again.code, again.document["statuses"]) == (1, {"id_in_use": 1})
-    [found] = with_store(url, lambda store: listed(store, State.WAITING))
+    [found] = with_store(url, lambda store: list_state(store, State.WAITING))
     assert found.record is not None
     assert (found.id, found.record.payload, found.record.attempts, found.record.error) == ("a", b"2", 0, None)
 
 
 def test_replay_may_be_for_later(file_url: str) -> None:
     """T35, T36: `dlq requeue --run-at`."""
-    with_store(file_url, lambda store: died(store, [job("a"), job("b")]))
+    with_store(file_url, lambda store: kill_all(store, [job("a"), job("b")]))
 
     delayed = run("dead", "replay", "a", "--delay", "2h", url=file_url)
     far = run("dead", "replay", "b", "--run-at", "2100-01-31T12:00:00Z", url=file_url)
@@ -127,7 +127,7 @@ def test_replay_may_be_for_later(file_url: str) -> None:
     assert (delayed.code, timed.code, far.code, both.code) == (0, 0, 2, 2)
     assert "at most a year from now" in far.err
     assert "give one of them" in both.err
-    [a, b] = with_store(file_url, lambda store: listed(store, State.WAITING))
+    [a, b] = with_store(file_url, lambda store: list_state(store, State.WAITING))
     assert a.record is not None
     assert b.record is not None
     assert 0 <= a.record.run_at_ms - a.record.enqueued_at_ms - 7_200_000 < 60_000
@@ -136,23 +136,23 @@ def test_replay_may_be_for_later(file_url: str) -> None:
 
 def test_replay_keeps_counts_when_asked_and_asks_a_person(file_url: str) -> None:
     """T35: attempts and the last error are cleared unless they are to be kept."""
-    with_store(file_url, lambda store: died(store, [job("a"), job("b")]))
+    with_store(file_url, lambda store: kill_all(store, [job("a"), job("b")]))
 
     no = run("dead", "replay", "--all", url=file_url, terminal=True, input="n\n")
     yes = run("dead", "replay", "--all", "--keep-counts", url=file_url, terminal=True, input="y\n")
 
     assert (no.code, "Replay 2 dead letters of all queues of tenant default? [y/N]" in no.out) == (130, True)
     assert (yes.code, yes.lines[-1]) == (0, "2 replayed")
-    found = with_store(file_url, lambda store: listed(store, State.WAITING))
+    found = with_store(file_url, lambda store: list_state(store, State.WAITING))
     assert [(each.record.attempts, each.record.error) for each in found if each.record] == [(1, BOOM), (1, BOOM)]
 
 
 def test_replay_and_purge_take_exactly_the_dead_letters_of_their_filter(file_url: str) -> None:
     async def prepare(store: Store) -> None:
-        await died(store, [job("a"), job("b", tag="red")])
-        await lived(store, [Job(queue=MAIL, id="c", kind="send", policy=Policy(max_attempts=1))], Retried(BOOM))
-        await died(store, [job("d")], JobError("KeyError"))
-        await died(store, [job("e", queue=OTHER)])
+        await kill_all(store, [job("a"), job("b", tag="red")])
+        await finish_all(store, [Job(queue=MAIL, id="c", kind="send", policy=Policy(max_attempts=1))], Retried(BOOM))
+        await kill_all(store, [job("d")], JobError("KeyError"))
+        await kill_all(store, [job("e", queue=OTHER)])
 
     with_store(file_url, prepare)
 
@@ -168,7 +168,7 @@ def test_replay_and_purge_take_exactly_the_dead_letters_of_their_filter(file_url
     assert dry == Ran(0, "would be: 1 purged\n", "")
     assert by_tag.document == {"action": "purge", "dry_run": False, "matched": 1, "statuses": {"purged": 1}}
     assert (named.code, [line.split()[-1] for line in named.lines[2:]]) == (1, ["purged", "found"])
-    assert [found.id for found in with_store(file_url, lambda store: listed(store, State.WAITING))] == ["c", "d"]
+    assert [found.id for found in with_store(file_url, lambda store: list_state(store, State.WAITING))] == ["c", "d"]
     assert with_store(file_url, dead_letters) == []
     assert [
         dead_letter.record.id for dead_letter in with_store(file_url, lambda store: dead_letters(store, OTHER))
@@ -176,7 +176,7 @@ def test_replay_and_purge_take_exactly_the_dead_letters_of_their_filter(file_url
 
 
 def test_what_says_nothing_or_two_things_is_refused(file_url: str) -> None:
-    with_store(file_url, lambda store: died(store, [job("a")]))
+    with_store(file_url, lambda store: kill_all(store, [job("a")]))
 
     nothing = run("dead", "replay", "--queue", "mail", "--yes", url=file_url)
     both = run("dead", "purge", "a", "--all", "--yes", "--json", url=file_url)
@@ -196,7 +196,7 @@ async def test_a_job_that_dies_again_while_others_are_replayed_is_not_replayed_t
     """A worker is as fast as can be: whatever is replayed has died again before the next step."""
     store, past_ms = MemoryStore(), SystemClock().now_ms() - 60_000
     for start in (0, 1_000):
-        await died(store, [job(f"{number:04}") for number in range(start, start + 1_000)], now_ms=past_ms)
+        await kill_all(store, [job(f"{number:04}") for number in range(start, start + 1_000)], now_ms=past_ms)
     replayed: Counter[int] = Counter()
 
     async def apply(_: Store, queue: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
@@ -204,7 +204,7 @@ async def test_a_job_that_dies_again_while_others_are_replayed_is_not_replayed_t
         replayed.update(key.number for key in keys)
         assert len(replayed) <= 2_000  # or it would go on for ever
         answers = await store.dead.replay(queue, keys)
-        again = await claimed(store)
+        again = await claim_all(store)
         await store.jobs.settle([claim.settle(Failed(BOOM)) for claim in again])
         return [answer.status for answer in answers]
 
@@ -220,7 +220,7 @@ async def test_dead_letters_of_a_sparse_filter_are_gathered_so_that_they_spread_
     store, past_ms = MemoryStore(), SystemClock().now_ms() - 60_000
     for number in range(3):
         rows = [job(f"{number}-{each:03}", kind="odd" if each == 0 else "send") for each in range(1_000)]
-        await died(store, rows, now_ms=past_ms)
+        await kill_all(store, rows, now_ms=past_ms)
     steps: list[int] = []
 
     async def apply(_: Store, queue: Queue, keys: Sequence[DeadLetter]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from headrace.model.feed import FeedName, Publication
 from headrace.model.outcome import Done
 from headrace.stores.contract.store import Store
-from tests.cli.job_states import job, lived
+from tests.cli.job_states import finish_all, job
 from tests.cli.support import COLUMNS, RUN_S, run, start, with_store
 
 NEWS = FeedName("news")
@@ -142,7 +142,7 @@ def test_a_tail_ends_with_its_feed(file_url: str, tmp_path: Path) -> None:
 
 
 def test_the_events_of_a_job_queue_are_shown_in_order(file_url: str) -> None:
-    with_store(file_url, lambda store: lived(store, [job("one")], Done(b"1")))
+    with_store(file_url, lambda store: finish_all(store, [job("one")], Done(b"1")))
 
     ran = run("feeds", "tail", "--queue", "mail", "--beginning", "--limit", "3", "--json", url=file_url)
 

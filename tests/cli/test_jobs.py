@@ -6,7 +6,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, JobError
 from headrace.stores.contract.store import Store
-from tests.cli.job_states import MAIL, claimed, died, job, lived
+from tests.cli.job_states import MAIL, claim_all, finish_all, job, kill_all
 from tests.cli.support import Ran, run, start, with_store
 
 OTHER = Queue("other")
@@ -14,10 +14,10 @@ OTHER = Queue("other")
 
 async def every_state(store: Store) -> None:
     """One job in each state, and one more in another queue."""
-    await died(store, [job("dead", tag="red", payload=b'{"user":42}')], JobError("KeyError", "no such User"))
-    await lived(store, [job("done")], Done(b'{"sent":true}'))
+    await kill_all(store, [job("dead", tag="red", payload=b'{"user":42}')], JobError("KeyError", "no such User"))
+    await finish_all(store, [job("done")], Done(b'{"sent":true}'))
     await store.jobs.enqueue([job("active")])
-    await claimed(store)
+    await claim_all(store)
     await store.jobs.enqueue([job("active", kind="again")])
     await store.jobs.enqueue([job("cancelled")])
     await store.jobs.cancel(MAIL, ["cancelled"])
@@ -208,7 +208,7 @@ def test_result_waits_for_a_job_that_goes_on(url: str) -> None:
     with_store(url, lambda store: store.jobs.enqueue([job("slow")]))
 
     async def end(store: Store) -> None:
-        [claim] = await claimed(store)
+        [claim] = await claim_all(store)
         await store.jobs.settle([claim.settle(Done(b"[1,2]"))])
 
     with start("jobs", "result", "slow", "--wait", "50s", url=url) as waiting:

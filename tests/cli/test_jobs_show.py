@@ -20,7 +20,7 @@ from headrace.model.queue_config import DEFAULT_CONFIG
 from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.cli.job_states import MAIL, claimed, job, lived
+from tests.cli.job_states import MAIL, claim_all, finish_all, job
 from tests.cli.support import Ran, run, with_store
 from tests.support.stores import REWRITES
 
@@ -29,7 +29,7 @@ SHARD = Shard(MAIL, 0)
 
 async def a_long_life(store: Store) -> None:
     """A job that failed, died, was replayed and is done at last, among others."""
-    await lived(store, [job("before"), job("beside")], Done())
+    await finish_all(store, [job("before"), job("beside")], Done())
     first = Job(
         queue=MAIL, id="x/1", kind="send", tag="red", payload=b'{"to":"a"}', policy=Policy(result_ttl_ms=60_000)
     )
@@ -39,12 +39,12 @@ async def a_long_life(store: Store) -> None:
         Retried(JobError("OSError", url), delay_ms=0),
         Failed(JobError("ValueError", "bad\n\x1b[31mfield")),
     ):
-        [claim] = await claimed(store)
+        [claim] = await claim_all(store)
         await store.jobs.settle([claim.settle(outcome, run_ms=1_500)])
     await store.dead.replay(MAIL, ["x/1"])
-    [claim] = await claimed(store)
+    [claim] = await claim_all(store)
     await store.jobs.settle([claim.settle(Done(b'{"sent":1}'), run_ms=20)])
-    await lived(store, [job("after")], Done())
+    await finish_all(store, [job("after")], Done())
 
 
 LIFE = ["enqueued", "claimed", "retried", "claimed", "dead", "replayed", "claimed", "done"]
@@ -135,7 +135,7 @@ def test_show_goes_on_behind_a_line_that_cannot_be_read(file_url: str, tmp_path:
 async def all_kinds_of_waiting(store: Store) -> None:
     """Jobs that wait for different reasons."""
     await store.jobs.enqueue([job("behind", payload=b'{"n":1}')])
-    await claimed(store)
+    await claim_all(store)
     await store.jobs.enqueue([job("behind", kind="again", payload=b"\xff\x00"), job("due")])
     await store.jobs.enqueue(
         [Job(queue=MAIL, id="later", kind="send", delay_ms=60_000_000, policy=Policy(priority=7), headers={"a": "b"})]
@@ -185,7 +185,7 @@ def test_a_dropped_job_is_shown_by_its_timeline_and_an_unknown_one_is_reported(u
     """T33: an unknown job is said to be unknown, and where it was looked for."""
 
     async def forget(store: Store) -> None:
-        await lived(store, [job("gone")], Done())
+        await finish_all(store, [job("gone")], Done())
         await store.jobs.remove(MAIL, ["gone"])
 
     with_store(url, forget)

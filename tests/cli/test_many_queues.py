@@ -19,7 +19,7 @@ from headrace.pipeline.source.options import SourceOptions
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.forwarding_store import ForwardingStore, StoreCall
-from tests.cli.job_states import claimed, dead_letters, died, job, lived
+from tests.cli.job_states import claim_all, dead_letters, finish_all, job, kill_all
 from tests.cli.support import run, with_store
 from tests.support.stores import sqlite_url
 
@@ -32,10 +32,10 @@ async def many(store: Store) -> None:
     """Queues with a waiting job each; dead letters in the first, one in the middle and the last; and in the last a job
     that is done and one that runs. As many feeds, and an item in the last."""
     for queue in (FIRST, MIDDLE, LAST):
-        await died(store, [job(f"dead-{queue.name}", queue=queue)])
-    await lived(store, [job("done-last", queue=LAST)], Done(b'{"sent":true}'))
+        await kill_all(store, [job(f"dead-{queue.name}", queue=queue)])
+    await finish_all(store, [job("done-last", queue=LAST)], Done(b'{"sent":true}'))
     await store.jobs.enqueue([job("active-last", queue=LAST)])
-    await claimed(store, LAST, lease_ms=DURATION_MS_MAX)
+    await claim_all(store, LAST, lease_ms=DURATION_MS_MAX)
     jobs = [job(f"job-{name}", queue=Queue(name)) for name in NAMES]
     for start in range(0, COUNT, BATCH_MAX):
         await store.jobs.enqueue(jobs[start : start + BATCH_MAX])
@@ -171,7 +171,7 @@ def test_a_worker_is_shown_with_all_that_it_holds_of_one_queue(file_url: str) ->
     async def holding(store: Store) -> None:
         for start in (0, PAGE_MAX):
             await store.jobs.enqueue([job(f"{number:04}") for number in range(start, start + PAGE_MAX)])
-            await claimed(store)
+            await claim_all(store)
 
     with_store(file_url, holding)
 
@@ -213,8 +213,8 @@ def test_every_feed_is_listed(many_url: str) -> None:
 
 def test_the_doctor_looks_at_every_queue_and_repairs_every_one(many_url: str) -> None:
     async def over(store: Store) -> None:
-        await claimed(store, MIDDLE, now_ms=1_000)
-        await claimed(store, LAST, now_ms=1_000)
+        await claim_all(store, MIDDLE, now_ms=1_000)
+        await claim_all(store, LAST, now_ms=1_000)
 
     with_store(many_url, over)
 

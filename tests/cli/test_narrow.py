@@ -8,7 +8,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, JobError, Retried
 from headrace.stores.contract.store import Store
-from tests.cli.job_states import claimed, died, job, lived
+from tests.cli.job_states import claim_all, finish_all, job, kill_all
 from tests.cli.support import Ran, run, with_store
 
 WIDTH = 80
@@ -26,15 +26,15 @@ async def crowded(store: Store) -> None:
     """Jobs of two queues with long ids, kinds, tags and errors, in all states; and feeds."""
     for queue in (LONG, FILMS):
         dead, done, later, cancelled, active, waiting = ids(queue)
-        await died(store, [job(dead, queue=queue, kind=KIND, tag=TAG)], JobError("app.errors.Refused", "no " * 40))
-        await lived(store, [job(done, queue=queue, kind=KIND, tag=TAG)], Done(b"1"))
+        await kill_all(store, [job(dead, queue=queue, kind=KIND, tag=TAG)], JobError("app.errors.Refused", "no " * 40))
+        await finish_all(store, [job(done, queue=queue, kind=KIND, tag=TAG)], Done(b"1"))
         await store.jobs.enqueue([Job(queue=queue, id=later, kind=KIND, tag=TAG, delay_ms=90_000_000)])
         await store.jobs.enqueue([job(cancelled, queue=queue, kind=KIND, tag=TAG)])
         await store.jobs.cancel(queue, [cancelled])
         await store.jobs.enqueue([job(active, queue=queue, kind=KIND, tag=TAG)])
-        [claim] = await claimed(store, queue)
+        [claim] = await claim_all(store, queue)
         await store.jobs.settle([claim.settle(Retried(JobError("E", "once"), delay_ms=0))])
-        await claimed(store, queue)
+        await claim_all(store, queue)
         await store.jobs.enqueue([job(active, queue=queue), job(waiting, queue=queue, kind=KIND, tag=TAG)])
         await store.queues.configure(queue, {"paused": True})
         await store.feeds.create(FeedName(f"{queue.name}-and-its-feed-of-everything"), "sorted", instance="test")
@@ -130,8 +130,8 @@ def test_an_id_that_is_gone_is_never_taken_for_the_beginning_of_another_by_what_
     file_url: str,
 ) -> None:
     async def two(store: Store) -> None:
-        await lived(store, [job("order-12")], Done(b"12"))
-        await lived(store, [job("order-1")], Done(b"1"))
+        await finish_all(store, [job("order-12")], Done(b"12"))
+        await finish_all(store, [job("order-1")], Done(b"1"))
         await store.jobs.remove(Queue("mail"), ["order-1"])
         await store.jobs.enqueue([job("order-12")])
 
@@ -151,8 +151,8 @@ def test_a_beginning_is_found_in_every_state_of_every_shard(file_url: str, shard
     queue = Queue("mail", shards=shards)
 
     async def each(store: Store) -> None:
-        await died(store, [job(f"dead-{number}-x", queue=queue) for number in range(4)])
-        await lived(store, [job(f"done-{number}-x", queue=queue) for number in range(4)], Done(b"1"))
+        await kill_all(store, [job(f"dead-{number}-x", queue=queue) for number in range(4)])
+        await finish_all(store, [job(f"done-{number}-x", queue=queue) for number in range(4)], Done(b"1"))
         await store.jobs.enqueue([job(f"wait-{number}-x", queue=queue) for number in range(4)])
 
     with_store(file_url, each)

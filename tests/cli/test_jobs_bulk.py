@@ -16,7 +16,7 @@ from headrace.model.outcome import Done
 from headrace.model.results import Found, Page
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.cli.job_states import MAIL, claimed, dead_letters, died, job, listed, lived
+from tests.cli.job_states import MAIL, claim_all, dead_letters, finish_all, job, kill_all, list_state
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other")
@@ -43,9 +43,9 @@ def waiting_jobs(older_than: str | None = None) -> JobSelection:
 
 async def a_few(store: Store) -> None:
     """A job that is done, one that is active with a blocked job, and two that wait, one of them elsewhere."""
-    await lived(store, [job("done")], Done())
+    await finish_all(store, [job("done")], Done())
     await store.jobs.enqueue([job("active")])
-    await claimed(store)
+    await claim_all(store)
     await store.jobs.enqueue([job("active", kind="again"), job("waiting")])
     await store.jobs.enqueue([job("waiting-too", queue=OTHER), job("waiting", queue=Queue("else"))])
 
@@ -76,15 +76,15 @@ def test_an_id_in_two_queues_is_left_alone_until_one_is_named(file_url: str) -> 
 
     refused = run("jobs", "cancel", "waiting", "waiting-too", url=file_url)
     dry = run("jobs", "cancel", "waiting", "--queue", "mail", "--dry-run", url=file_url)
-    kept = with_store(file_url, lambda store: listed(store, State.WAITING))
+    kept = with_store(file_url, lambda store: list_state(store, State.WAITING))
     named = run("jobs", "cancel", "waiting", "--queue", "mail", url=file_url)
 
     assert refused == Ran(2, "", "headrace: job 'waiting' is in the queues else and mail; choose one with --queue\n")
     assert (dry.code, dry.lines[2].split()) == (0, ["waiting", "mail", "waiting", "found"])
     assert [found.id for found in kept] == ["waiting"]
     assert named.code == 0
-    assert [found.id for found in with_store(file_url, lambda store: listed(store, State.WAITING, OTHER))]
-    assert [found.id for found in with_store(file_url, lambda store: listed(store, State.WAITING, Queue("else")))]
+    assert [found.id for found in with_store(file_url, lambda store: list_state(store, State.WAITING, OTHER))]
+    assert [found.id for found in with_store(file_url, lambda store: list_state(store, State.WAITING, Queue("else")))]
 
 
 def test_what_says_nothing_or_two_things_is_refused(file_url: str) -> None:
@@ -107,7 +107,7 @@ def test_what_says_nothing_or_two_things_is_refused(file_url: str) -> None:
 async def many(store: Store) -> None:
     """2,500 jobs of which 2,300 are to go; one more of that kind is active, and one of them elsewhere."""
     await store.jobs.enqueue([job("running", kind="old")])
-    await claimed(store)
+    await claim_all(store)
     rows = [job(f"{number:05}", kind="old" if number < 2_300 else "new") for number in range(2_500)]
     for start in (0, 1_000, 2_000):
         await store.jobs.enqueue(rows[start : start + 1_000])
@@ -163,9 +163,9 @@ def test_running_jobs_are_asked_by_filter_only_when_they_match_themselves(file_u
     with_store(file_url, a_few)
 
     blocked_jobs = run("jobs", "cancel", "--kind", "again", "--running", "--yes", url=file_url)
-    [first] = with_store(file_url, lambda store: listed(store, State.ACTIVE))
+    [first] = with_store(file_url, lambda store: list_state(store, State.ACTIVE))
     rest = run("jobs", "cancel", "--state", "active", "--running", "--yes", url=file_url)
-    [second] = with_store(file_url, lambda store: listed(store, State.ACTIVE))
+    [second] = with_store(file_url, lambda store: list_state(store, State.ACTIVE))
 
     assert blocked_jobs.out.startswith("1 cancelled; looked at ")
     assert (first.blocked_job, first.cancel_asked) == (None, False)
@@ -177,11 +177,11 @@ def test_remove_by_state_spares_an_id_that_lives_on(url: str) -> None:
     """An id that is done and waits anew, or is dead and waits anew, counts as waiting."""
 
     async def prepare(store: Store) -> None:
-        await lived(store, [job("done"), job("done-too")], Done())
-        await died(store, [job("dead"), job("dead-twice")])
+        await finish_all(store, [job("done"), job("done-too")], Done())
+        await kill_all(store, [job("dead"), job("dead-twice")])
         await store.jobs.enqueue([job("dead-twice")])
         await store.jobs.enqueue([job("busy")])
-        claims = await claimed(store)
+        claims = await claim_all(store)
         await store.jobs.enqueue([job("busy")])
         await store.jobs.settle([claim.settle(Done()) for claim in claims if claim.record.id == "busy"])
 
@@ -195,7 +195,7 @@ def test_remove_by_state_spares_an_id_that_lives_on(url: str) -> None:
     assert (dead.document["statuses"], dead.document["looked"]) == ({"removed": 1}, 2)
     assert (named.code, named.document["statuses"]) == (1, {"removed": 1, "not_found": 1})
     assert [dead_letter.record.id for dead_letter in with_store(url, dead_letters)] == ["dead-twice"]
-    assert [found.id for found in with_store(url, lambda store: listed(store, State.ACTIVE))] == ["dead-twice"]
+    assert [found.id for found in with_store(url, lambda store: list_state(store, State.ACTIVE))] == ["dead-twice"]
 
 
 class GrowingReads:

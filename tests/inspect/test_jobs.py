@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from headrace.inspect.job_ids import complete_id, find_job, whole_id
-from headrace.inspect.jobs import STATES, JobScan, list_jobs
+from headrace.inspect.jobs import STATES, list_jobs
 from headrace.inspect.lookup import queues_of
 from headrace.inspect.search import JobFilter, read_filter, search_jobs
 from headrace.model.errors import Refused
@@ -80,18 +80,16 @@ async def test_an_unknown_queue_is_refused_with_the_nearest_name_and_is_not_crea
     ids=["error", "payload text", "kind", "tag", "id", "payload", "time"],
 )
 async def test_a_search_looks_at_all_states_and_queues(store: Store, where: JobFilter, ids: list[str]) -> None:
-    scan = JobScan(store, await queues_of(store, "acme"))
-
-    result = await search_jobs(scan, where, limit=10, scan_max=100)
+    result = await search_jobs(store, "acme", None, None, where, limit=10, scan_max=100)
 
     assert ([job.id for job in result.jobs], result.looked, result.stopped) == (ids, 8, None)
 
 
 async def test_a_search_says_which_bound_ended_it(store: Store) -> None:
-    queues, where = await queues_of(store, "acme"), read_filter(await store.now_ms(), newer_than="1h")
+    where = read_filter(await store.now_ms(), newer_than="1h")
 
-    by_limit = await search_jobs(JobScan(store, queues), where, limit=2, scan_max=100)
-    by_scan = await search_jobs(JobScan(store, queues), where, limit=10, scan_max=3)
+    by_limit = await search_jobs(store, "acme", None, None, where, limit=2, scan_max=100)
+    by_scan = await search_jobs(store, "acme", None, None, where, limit=10, scan_max=3)
 
     assert (len(by_limit.jobs), by_limit.looked, by_limit.stopped) == (2, 2, "limit")
     assert (len(by_scan.jobs), by_scan.looked, by_scan.stopped) == (3, 3, "scan_max")

@@ -12,8 +12,7 @@ from headrace.inspect.dead_letters import (
 )
 from headrace.inspect.details import JobDetails, JobView, UnknownJob, show_job
 from headrace.inspect.feeds import FeedList, list_feeds
-from headrace.inspect.jobs import JobPage, JobScan, list_jobs
-from headrace.inspect.lookup import queues_of
+from headrace.inspect.jobs import JobPage, list_jobs
 from headrace.inspect.queues import QueueList, QueueView, list_queues, show_queue
 from headrace.inspect.results import ResultView, read_result
 from headrace.inspect.search import JobFilter, SearchResult, search_jobs
@@ -39,10 +38,9 @@ RESULTS = (
 async def results_of(store: Store) -> list[msgspec.Struct]:
     """Some results of each kind."""
     await store.feeds.create(FeedName("news", "acme"), instance="test")
-    scan = JobScan(store, await queues_of(store, "acme"))
     results: list[msgspec.Struct] = [
         await list_jobs(store, "acme", None, None, cursor=None, limit=5),
-        await search_jobs(scan, JobFilter(), limit=5, scan_max=5),
+        await search_jobs(store, "acme", None, None, JobFilter(), limit=5, scan_max=5),
         await list_dead_letters(store, "acme", None, DeadLetterQuery(), cursor=None, limit=1),
         await list_queues(store, None),
         await show_queue(store, "acme", "mail"),

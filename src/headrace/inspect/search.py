@@ -5,9 +5,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from headrace.inspect.jobs import JobRow, JobScan, ScannedJob
+from headrace.inspect.jobs import JobRow, JobScan, ScannedJob, states_of
+from headrace.inspect.lookup import queues_of
+from headrace.model.job import State
 from headrace.model.limits import PAGE_MAX
 from headrace.model.times import read_past_ms
+from headrace.stores.contract.store import Store
 
 Advance = Callable[[int], None]
 """Called with the number of jobs or events of a step."""
@@ -80,9 +83,18 @@ class SearchResult(Struct, frozen=True):
 
 
 async def search_jobs(
-    scan: JobScan, where: JobFilter, *, limit: int, scan_max: int, advance: Advance | None = None
+    store: Store,
+    tenant: str,
+    queue: str | None,
+    state: State | None,
+    where: JobFilter,
+    *,
+    limit: int,
+    scan_max: int,
+    advance: Advance | None = None,
 ) -> SearchResult:
-    """The first `limit` jobs of a scan that match, among `scan_max`."""
+    """The first `limit` matching jobs of a queue or of all queues of a tenant, among `scan_max`."""
+    scan = JobScan(store, await queues_of(store, tenant, queue), states_of(state))
     jobs: list[JobRow] = []
     looked = 0
     while not scan.is_over:

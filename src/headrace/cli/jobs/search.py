@@ -10,8 +10,6 @@ from headrace.cli.jobs.options import AnyState, Kind, NewerThan, OlderThan, Tag
 from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
 from headrace.cli.output import Output, counted
 from headrace.cli.store_access import with_store
-from headrace.inspect.jobs import JobScan, states_of
-from headrace.inspect.lookup import queues_of
 from headrace.inspect.search import SearchResult, read_filter, search_jobs
 from headrace.model.limits import SEARCH_SCAN_MAX
 from headrace.stores.contract.store import Store
@@ -51,7 +49,6 @@ def search(
     output = Output(json=json)
 
     async def look(store: Store) -> tuple[SearchResult, int]:
-        queues = await queues_of(store, tenant, queue)
         now_ms = await store.now_ms()
         where = read_filter(
             now_ms,
@@ -63,9 +60,11 @@ def search(
             older_than=older_than,
             newer_than=newer_than,
         )
-        scan = JobScan(store, queues, states_of(state))
         with output.progress("searching jobs") as advance:
-            return await search_jobs(scan, where, limit=limit, scan_max=scan_max, advance=advance), now_ms
+            result = await search_jobs(
+                store, tenant, queue, state, where, limit=limit, scan_max=scan_max, advance=advance
+            )
+        return result, now_ms
 
     result, now_ms = with_store(url, look)
     output.document(result)

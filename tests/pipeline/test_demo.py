@@ -80,7 +80,7 @@ def test_what_does_not_add_up_is_shown_with_what_to_do() -> None:
 
     shown = printed(DemoReport(), audit)
 
-    assert "The audit found that one thing does not add up:" in shown
+    assert "The audit found 1 difference:" in shown
     assert "lost order/7: it waits, but nothing; mend" in shown
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from headrace.cli.demo.pipeline import DemoReport, Row
 from headrace.cli.demo.scenario import DemoView, Played
+from headrace.cli.output import counted
 from headrace.model.times import duration_text
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ def close(console: Console, folder: Path, demo: DemoReport, audit: "AuditReport"
     if audit.ok:
         console.print(f"[bold green]The audit found nothing:[/] store and journal agree on all {audit.jobs:,} jobs.")
     else:
-        found = f"{len(audit.findings):,} things do" if len(audit.findings) != 1 else "one thing does"
-        console.print(f"[bold red]The audit found that {found} not add up:[/]")
+        console.print(f"[bold red]The audit found {counted(len(audit.findings), 'difference')}:[/]")
         for finding in audit.findings[:FINDINGS_SHOWN]:
             line = f"  {finding.what} {finding.id or ''}: {finding.journal}, but {finding.store}; {finding.hint}"
             console.print(line, markup=False)
@@ -128,7 +128,7 @@ def _next(folder: Path) -> list[tuple[str, str]]:
         ("headrace dead replay --tenant acme -q mail --all", "run them again"),
         ("headrace worker headrace.cli.demo.app:app --tenant acme -q mail --until-idle", "with a worker"),
         ("headrace pipeline history --once", "add the new events"),
-        ("headrace pipeline audit", "and check that it adds up"),
+        ("headrace pipeline audit", "and compare them with the store"),
         (f'duckdb -c "{dead}"', ""),
     ]
 

@@ -172,6 +172,17 @@ def test_a_part_of_a_scan_walks_a_key_in_order_and_never_sorts(url: str, name: s
     assert not re.search(r"Sort|Seq Scan|Bitmap", shown), shown
 
 
+@pytest.mark.parametrize("table", ["job", "finished_job"])
+def test_ids_that_cut_a_shard_are_read_from_its_key_alone(url: str, table: str) -> None:
+    with closing(connect(settings_of(url))) as connection:
+        migrate(connection, settings_of(url))
+        [*plan] = connection.execute(b"EXPLAIN " + sql(f"{table}_id_behind"), (1, "a", 250_000)).fetchall()
+
+    shown = "\n".join(line for (line,) in plan)
+    assert f"Index Only Scan using {table}_pkey" in shown, shown
+    assert "Sort" not in shown, shown
+
+
 ENQUEUE = b"""SELECT enqueue_new(1, (SELECT config FROM queue WHERE queue_id = 1), 1, 1000, 1000000,
   ARRAY[%s::text], ARRAY[0::bigint], ARRAY[NULL::bigint], ARRAY[''::bytea], ARRAY[''::bytea], ARRAY[''::bytea], '')"""
 SETTLE = b"""SELECT settle_done(1, 1000, 1000000, 100, 'w', 1, '', ARRAY['unkept'], ARRAY[%s::text],

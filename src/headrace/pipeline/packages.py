@@ -21,11 +21,12 @@ def needing_spark() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
+        # Names that an old Spark lacks fail to import as well.
+        found = getattr(sys.modules.get("pyspark"), "__version__", None)
+        if found is not None:
+            check_version(found)
         if (error.name or "").partition(".")[0] in PACKAGES:
             raise BadConfig(MISSING) from error
-        if "pyspark" in sys.modules:
-            # Names that an old Spark lacks fail to import as well.
-            check_version(sys.modules["pyspark"].__version__)
         raise
 
 

@@ -24,6 +24,7 @@ class HistoryLock:
     def __init__(self, folder: Path, *, is_temporary: bool) -> None:
         self._folder = folder
         self._is_temporary = is_temporary
+        folder.mkdir(parents=True, exist_ok=True)  # on the machine of a Spark Connect server it is not there yet
         self._file = open_exclusive(
             folder / _WRITING, f"another run writes the history in {folder}; let it end, or use another folder"
         )

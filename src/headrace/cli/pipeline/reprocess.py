@@ -12,7 +12,7 @@ Delay = Annotated[str, typer.Option("--delay", metavar="DURATION", help="Delay u
 Spread = Annotated[
     str, typer.Option("--spread", metavar="DURATION", help="Time over which the jobs are due evenly: 10m, 2h.")
 ]
-Most = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="How many at most, the oldest first.")]
+Most = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Number to take at most, the oldest first.")]
 GROUPS_SHOWN = 20
 """Groups in the table that a user decides by, the largest first."""
 

@@ -31,7 +31,7 @@ CHOSEN = (
             *("test_compat", "test_session", "test_sql", "test_spark_errors", "test_query_progress"),
             *("test_source", "test_filters", "test_records", "test_results", "test_feed_source", "test_payloads"),
             *("test_stream", "test_stream_loss", "test_streaming"),
-            *("test_history", "test_history_delta", "test_compact"),
+            *("test_history", "test_compact", "storage/test_table"),
             *("test_jobs", "test_attempts", "test_errors", "test_usage", "test_tables"),
             *("test_stats", "test_stats_live"),
             *("test_write_jobs", "test_write_dead", "test_write_feed", "test_write_streams"),
@@ -41,6 +41,8 @@ CHOSEN = (
 )
 
 
+NARROWED = ("-k", "not redis and not postgres")
+"""Versions of Spark do not differ by stores."""
 NO_LEAKS = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
 """Spark 4.1 leaves sockets open."""
 
@@ -101,7 +103,7 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
         tally = Tally()
         for workers, paths in zip((1, 2), CHOSEN, strict=True):
             part = Part(version, budget_s=0, paths=paths, workers=workers)
-            tally += run_pytest(part, [*NO_LEAKS, *paths], root, None, inside)
+            tally += run_pytest(part, [*NARROWED, *NO_LEAKS, *paths], root, None, inside)
         lines.append(line(spark_release(inside), time.monotonic() - started, tally))
         is_failed |= tally.failed > 0
     print("\n" + "\n".join(lines), flush=True)

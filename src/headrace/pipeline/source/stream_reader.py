@@ -116,7 +116,8 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
         self._follower: OffsetPlanner[Offset, Span] | None = None
         self._resumed: OffsetJson | None = None
         """Where a checkpoint ends, as long as Spark 4.1 has not begun to go on from there."""
-        self._is_begun = False
+        self._end: OffsetJson | None = None
+        """Where the last batch of Spark 4.1 ends."""
         self._open = ExitStack()
 
     @abstractmethod
@@ -149,7 +150,12 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
     def latestOffset(self, start: OffsetJson | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:  # noqa: N802
         if start is None:
             # Spark 4.1 gives neither, and has shown where a checkpoint ends by a batch that ends where it begins.
-            start, self._resumed, self._is_begun = self._resumed, None, True
+            self._end = self._latest(self._resumed, None)
+            self._resumed = None
+            return dict(self._end)
+        return self._latest(start, limit)
+
+    def _latest(self, start: OffsetJson | None, limit: ReadLimit | None) -> dict[str, Any]:
         begin = None if start is None else self.parse(start)
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         latest = self._run(self._follow().latest(begin, rows_max))
@@ -167,12 +173,13 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         if start == end:
-            if self._is_begun:
+            if self._end is None:
+                self._resumed = end
+            elif end != self._end:
                 raise BadConfig(
                     "spark.sql.streaming.triggerAvailableNowWrapper.enabled is true, with which Spark 4.1 plans a batch"
                     " before it shows where the checkpoint ends; set it to false"
                 )
-            self._resumed = end
             return []
         spans = self._run(self._follow().plan(self.parse(start), self.parse(end)))
         return [StreamPartition(part) for part in self.split(spans)]

@@ -93,7 +93,7 @@ def test_a_shard_that_is_not_named_is_read_whole(url: str) -> None:
 @pytest.mark.parametrize(
     ("options", "refusal", "sentence"),
     [
-        ({"startingOffsets": '{"acme/slow": 4}'}, BadConfig, "'acme/slow', which is no shard that is read; known"),
+        ({"startingOffsets": '{"acme/slow": 4}'}, BadConfig, "'acme/slow', which is not one of the shards to read;"),
         (
             {"endingOffsets": '{"acme/slow/0": 12}'},
             StoreUnavailable,

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.stats.columns import STATS
-from headrace.pipeline.tables.stats import beginnings, stats, with_backlog
+from headrace.pipeline.tables.stats import stats
 from tests.pipeline.store_scenarios import instant
 
 NOON = 1_700_049_600_000
@@ -109,23 +109,3 @@ def test_percentiles_are_by_nearest_rank_and_rates_by_deliveries(counted: dict[t
     assert (second["stall_rate"], second["death_rate"]) == (0.5, 0.25)
     assert [other[name] for name in ("wait_p50", "run_max", "retry_rate", "stall_rate", "death_rate")] == [None] * 5
     assert (other["run_ms_sum"], other["throughput"]) == (0, 0.0)
-
-
-def test_the_backlog_adds_up_by_kind_and_is_null_where_the_beginning_is_gone(spark: SparkSession) -> None:
-    def story(queue: str, first_seq: int) -> list[Row]:
-        names = ["enqueued", "enqueued", "enqueued", "done", "done", "enqueued"]
-        kinds = ["a", "b", "a", "a", "b", "a"]
-        return [
-            event(name, 60 * at, kind, fence=1, queue=queue, seq=first_seq + at)
-            for at, (name, kind) in enumerate(zip(names, kinds, strict=True))
-        ]
-
-    gap = [row for row in story("gap", 1) if row["seq"] != 3]
-    events = frame(spark, [*story("whole", 1), *story("cut", 5), *gap])
-
-    rows = with_backlog(stats(events, 60_000), beginnings(events)).orderBy("window_start").collect()
-
-    assert [(row.kind, row.backlog) for row in rows if row.queue == "whole"] == [
-        *[("a", 1), ("b", 1), ("a", 2), ("a", 1), ("b", 0), ("a", 2)]
-    ]
-    assert [row.backlog for row in rows if row.queue in ("cut", "gap")] == [None] * 11

@@ -411,17 +411,7 @@ PAGE_TEXT_CHARS_MAX: Final = 300
 
 STATS_WINDOW_MS_MIN: Final = 1_000
 STATS_WINDOW_MS_MAX: Final = 24 * 3_600_000
-"""Windows of statistics: files are named by seconds and lie in folders by day."""
-
-STATS_RANGES_MAX: Final = 3
-"""Ranges of the journal that are read for one batch of statistics: each takes some tenths of a second to plan, so
-scattered windows are read with the events between them."""
-
-STATS_NAMES_MAX: Final = 100
-"""Queues that a batch of statistics reads by name; beyond that it reads all, since each name is a comparison."""
-
-STATS_SEEN_MAX: Final = 10_000
-"""Windows whose read offset is cached, so that a stream that catches up reads each window once."""
+"""Windows of statistics: whole seconds, and a day at most."""
 
 AUDIT_ROUNDS: Final = 5
 """How often an audit rereads a job that changes during the audit, in ever smaller batches: a job that changed five

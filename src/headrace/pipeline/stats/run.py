@@ -140,12 +140,6 @@ def read_stats(spark: SparkSession, folder: Path | str | Location) -> DataFrame:
     return read_windows(table, spark, state)
 
 
-def window_of(folder: Path | str | Location) -> int | None:
-    """The length of the windows in a folder, in milliseconds; None when it has none yet."""
-    state = state_of(stats_table(folder).version())
-    return None if state is None else state.window_ms
-
-
 def _prepared(folder: Path | str | Location, window_ms: int) -> DataTable:
     check_window(window_ms)
     table = stats_table(folder)

@@ -1,6 +1,6 @@
 """The table of statistics: what happened in each window, by tenant, queue and kind; rows of more events are added."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 OPENINGS = ("enqueued", "unblocked", "replayed")
@@ -101,32 +101,6 @@ def with_rates(counts: DataFrame, window_ms: int) -> DataFrame:
 def percentiles(times: Column, what: str) -> list[Column]:
     """The percentiles of times, as columns named after what took so long: `wait_p50 wait_p95 wait_p99`."""
     return [_nearest_rank(times, percent).alias(f"{what}_p{percent}") for percent in PERCENTILES]
-
-
-def with_backlog(stats: DataFrame, beginnings: DataFrame) -> DataFrame:
-    """Adds `backlog`: how many jobs waited or ran at the end of the window.
-
-    Reads the columns of `stats`, and `tenant queue is_known` of `beginnings`; the backlog of a queue whose beginning
-    is not known is null. A job counts under the kind that it had when it came and when it went: where an update changes
-    kinds, only the sum over the kinds of a queue is exact.
-    """
-    kind = Window.partitionBy("tenant", "queue", "kind").orderBy("window_start")
-    so_far = kind.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    known = stats.join(F.broadcast(beginnings), on=["tenant", "queue"], how="left")
-    total = F.sum(F.col("opened") - F.col("closed")).over(so_far)
-    return known.select(*(stats[name] for name in stats.columns), F.when(F.col("is_known"), total).alias("backlog"))
-
-
-def beginnings(events: DataFrame) -> DataFrame:
-    """Whether the events of each queue are all that there ever were.
-
-    Reads `tenant queue shard seq`; returns `tenant queue is_known`. An epoch that uses numbers again counts them twice,
-    which hides no beginning that is gone.
-    """
-    shards = events.groupBy("tenant", "queue", "shard").agg(
-        ((F.min("seq") == 1) & (F.count("*") >= F.max("seq"))).alias("is_known")
-    )
-    return shards.groupBy("tenant", "queue").agg(F.bool_and("is_known").alias("is_known"))
 
 
 def _opens() -> Column:

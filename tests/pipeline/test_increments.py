@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -12,21 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headrace.model.ids import uuid7
-from headrace.model.names import Queue
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.event_source import Events, events
-from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.event_source import Events
 from headrace.pipeline.source.schema import JOURNAL
-from headrace.pipeline.stats.run import read_stats, write_stats
 from headrace.pipeline.storage import table as steps
 from headrace.pipeline.tables.attempts import attempts
 from headrace.pipeline.tables.errors import error_groups, errors
 from headrace.pipeline.tables.jobs import jobs
 from headrace.pipeline.tables.usage import tenant_usage, usage
 from headrace.pipeline.tables.write import read_table, write_errors, write_jobs, write_usage
-from tests.pipeline.busy_journal import bustle
-from tests.pipeline.filled_journals import fill, tell
-from tests.pipeline.store_scenarios import url_of
 
 Row = dict[str, Any]
 SCHEMA = StructType([*JOURNAL.spark.fields, StructField("batch", LongType())])
@@ -113,10 +106,10 @@ def rows_of(found: DataFrame) -> list[str]:
     return sorted(str([row[name] for name in names]) for row in found.select(*names).collect())
 
 
-def expected(spark: SparkSession, source: Events) -> dict[str, list[str]]:
-    every = source.frame.drop("batch", "day")
-    pure = {"jobs": jobs(every), "attempts": attempts(every), "errors": errors(every), "usage": usage(every)}
-    return {name: rows_of(table) for name, table in pure.items()}
+def expected(spark: SparkSession, events: Events) -> dict[str, list[str]]:
+    frame = events.frame.drop("batch")
+    pure = {"jobs": jobs(frame), "attempts": attempts(frame), "errors": errors(frame), "usage": usage(frame)}
+    return {name: rows_of(found) for name, found in pure.items()}
 
 
 def written(spark: SparkSession, data_dir: DataDir) -> dict[str, list[str]]:
@@ -205,46 +198,3 @@ def test_events_of_another_source_replace_a_table_instead_of_being_added(spark: 
     write(spark, part, data_dir)
 
     assert written(spark, data_dir) == expected(spark, part)
-
-
-def test_tables_of_a_history_are_brought_forward_by_the_batches_that_it_got(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    data_dir, url = DataDir(tmp_path / "data"), url_of(tmp_path / "jobs.db")
-    heads = []
-    for seed in (1, 2):
-        tell(url, bustle(Queue("mail", "acme", 2), 30, seed=seed))
-        assert follow_history(spark, url, data_dir.history, once=True).awaitTermination(60)
-        source = events(spark, url, data_dir)
-        write(spark, source, data_dir)
-        write_stats(spark, source, data_dir.table("stats"), window_ms=10_000)
-        assert source.head is not None
-        heads.append(source.head)
-    windows = rows_of(read_stats(spark, data_dir.table("stats")))
-    forward = written(spark, data_dir)
-
-    source = events(spark, url, data_dir)
-    write(spark, source, data_dir, rebuild=True)
-    write_stats(spark, source, data_dir.table("stats"), rebuild=True)
-
-    assert heads[1] > heads[0]
-    assert source.between(heads[0], heads[1]).count() < source.frame.count()
-    assert forward == written(spark, data_dir) == expected(spark, source)
-    assert windows == rows_of(read_stats(spark, data_dir.table("stats")))
-
-
-def test_a_history_that_was_made_anew_in_its_folder_is_not_added_to_the_tables_of_the_old_one(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    data_dir = DataDir(tmp_path / "data")
-    for number in (1, 2):
-        url = url_of(tmp_path / f"jobs{number}.db")
-        tell(url, fill(Queue("mail", "acme"), 2 * number))
-        assert follow_history(spark, url, data_dir.history, once=True).awaitTermination(60)
-        source = events(spark, url, data_dir)
-        write_usage(spark, source, data_dir)
-        rmtree(tmp_path / "data" / "history")
-
-    [row] = read_table(spark, data_dir, "usage").collect()
-
-    assert (row.events, row.enqueued) == (4, 4)

@@ -22,6 +22,11 @@ TRIES = 5
 """How often a commit is tried when another run commits at the same time."""
 
 
+COMMITS_VACUUM = 250
+VACUUM_HOURS = 2
+"""A live query replaces the file of a day with each batch: those that nobody reads any more go soon."""
+
+
 class StatsState(Struct, kw_only=True):
     """What is committed with the rows."""
 
@@ -135,6 +140,8 @@ def commit(
     last = now.batch(APP)
     number = 0 if last is None else last + 1
     table.commit(files, replace=replace, batch=(APP, number), state=msgspec.to_builtins(state))
+    if number % COMMITS_VACUUM == COMMITS_VACUUM - 1:
+        table.vacuum(hours=VACUUM_HOURS)
 
 
 def read_windows(table: DataTable, spark: SparkSession, state: StatsState, since_day: str | None = None) -> DataFrame:

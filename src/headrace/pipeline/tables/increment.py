@@ -19,6 +19,10 @@ MERGE_FILES = 12
 """Files of one day after which a run merges them: tables that grow by a file an hour stay quick to open."""
 
 
+COMMITS_VACUUM = 50
+"""Commits after which files are removed that no reader of the last week needs."""
+
+
 class TableMark(Struct, frozen=True, kw_only=True):
     """How far a table is; it is committed with the rows."""
 
@@ -57,6 +61,8 @@ def commit(
     last = now.batch(APP)
     number = 0 if last is None else last + 1
     table.commit(files, replace=replace, batch=(APP, number), state=msgspec.to_builtins(mark))
+    if number % COMMITS_VACUUM == COMMITS_VACUUM - 1:
+        table.vacuum()
     steps.crash_point(f"{table.layout.name} committed", number)
 
 

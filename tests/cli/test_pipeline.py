@@ -53,7 +53,8 @@ def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (words("jobs", "--dir", "s3a://bucket/x"), "--dir must be a folder, and 's3a://bucket/x' is a URL; mount it"),
+        (words("jobs", "--dir", "hdfs://name/x"), "'hdfs://name/x' is on HDFS, which is not supported"),
+        (words("report", "--dir", "s3://bucket/x"), "s3://bucket/x is on object storage, and a folder on a local disk"),
         (words("jobs", "--dir", "a*"), "--dir 'a*' holds one of * ? [ ] { } \\, which Spark takes for a pattern"),
         (words("jobs", "--origin", "history"), "there is no history in headrace-data; write one with: headrace"),
         (words("jobs", "--queue", "none"), "there is no queue 'none' of any tenant"),

@@ -143,7 +143,7 @@ def test_views_without_an_app_have_the_types_of_the_json_and_keep_them(
 
     views(spark, url_of(app), data_dir=data_dir)
     [row] = spark.sql("SELECT payload, fits FROM jobs_invoice WHERE state = 'dead'").collect()
-    first = read_versions(data_dir.folder)
+    first = read_versions(data_dir.path)
     app.registry.find("invoice").blocking.enqueue(order=4, lines=[Line("c", Decimal(3))], note="new")  # type: ignore[union-attr]
     views(spark, url_of(app), data_dir=data_dir)
     rows = spark.sql("SELECT payload.note, payload.lines[0].sku FROM jobs_invoice WHERE state = 'waiting'").collect()
@@ -151,8 +151,8 @@ def test_views_without_an_app_have_the_types_of_the_json_and_keep_them(
     assert (row.payload.asDict(), row.fits) == ({"order": 3, "lines": []}, True)
     assert [(each.kind, each.column, each.version) for each in first][-1] == ("invoice", "result", 1)
     assert [tuple(row) for row in rows] == [("new", "c")]
-    assert [each.type for each in read_versions(data_dir.folder)][-1].endswith("`note`: STRING>")
-    assert (data_dir.folder / FILE).is_file()
+    assert [each.type for each in read_versions(data_dir.path)][-1].endswith("`note`: STRING>")
+    assert (data_dir.path / FILE).is_file()
 
 
 def test_the_sql_of_views_can_be_run_by_any_session_and_shows_no_password(spark: SparkSession, app: App) -> None:

@@ -74,7 +74,7 @@ def test_a_table_is_replaced_whole_and_what_a_killed_run_left_is_gone(spark: Spa
 
     assert rows == 1
     assert pq.read_table(folder).to_pylist() == [{"n": 3}]
-    assert sorted(each.name for each in data_dir.folder.iterdir()) == [".usage.lock", "usage"]
+    assert sorted(each.name for each in data_dir.path.iterdir()) == [".usage.lock", "usage"]
 
 
 def is_awaited(lock: Path) -> bool:

@@ -60,7 +60,6 @@ SHORT_FILES = {
     "client/tasks.py": "client and worker start tasks alike, and both mind the version of Python here only",
     "model/clock.py": "the door of the system clock",
     "model/redact.py": "what every room calls before a text is shown",
-    "pipeline/data_dir.py": "the places of a folder, which every command imports without Spark",
     "pipeline/spark_errors.py": "what every part of the pipeline calls around Spark",
     "pipeline/history/compact.py": "what users import to compact a history",
     "pipeline/history/layout.py": "the columns and order of the table, apart from who writes and who compacts it",

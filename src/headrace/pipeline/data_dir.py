@@ -13,26 +13,31 @@ LIVES = "lives"
 
 
 class DataDir(Struct, frozen=True):
-    """Where everything lies in the folder `folder`."""
+    """Where everything lies in the folder `folder`: on a disk that all machines see, or on object storage."""
 
-    folder: Path
+    folder: Path | Location
 
     @property
-    def history(self) -> Path:
-        """The events: Parquet files by day and queue, or a Delta table."""
-        return self.folder / "history"
+    def path(self) -> Path:
+        """The folder on a local disk; `BadConfig` for object storage."""
+        return Location.parse(self.folder).path
+
+    @property
+    def history(self) -> Location:
+        """The table of events."""
+        return Location.parse(self.folder).child("history")
 
     @property
     def report(self) -> Path:
-        """The page that shows them."""
-        return self.folder / "report.html"
-
-    def table(self, name: str) -> Path:
-        """The folder of a table."""
-        if name not in (*TABLES, LIVES):
-            raise ValueError(f"{name} is not a table; tables: {', '.join(TABLES)}")
-        return self.folder / name
+        """The page that shows them; on a local disk only."""
+        return self.path / "report.html"
 
     def location(self, name: str) -> Location:
         """Where a table lies."""
-        return Location.parse(self.table(name))
+        if name not in (*TABLES, LIVES):
+            raise ValueError(f"{name} is not a table; tables: {', '.join(TABLES)}")
+        return Location.parse(self.folder).child(name)
+
+    def table(self, name: str) -> Path:
+        """The folder of a table on a local disk."""
+        return self.location(name).path

@@ -96,7 +96,7 @@ def read_journal(spark: "SparkSession", url: str, *, tenant: str = ALL, queue: s
 
 def default_origin(data_dir: DataDir) -> Origin:
     """The history once anything is in it, else the store's journal."""
-    if not data_dir.history.exists():
+    if data_dir.history.is_local and not data_dir.history.path.exists():
         return "journal"
     from headrace.pipeline.history.state import read_state
 

@@ -13,10 +13,12 @@ from headrace.model.redact import redact
 from headrace.model.validate import bounded_repr, nearest
 from headrace.pipeline.data_dir import TABLES, DataDir
 from headrace.pipeline.history.read import read_history
+from headrace.pipeline.history.state import read_state
 from headrace.pipeline.payload_schemas import COLUMNS, infer_types, keep_types
 from headrace.pipeline.payload_types import TEXT, PayloadTypes, ddl, storable, types_of
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.sql import quoted
+from headrace.pipeline.storage.table import open_log
 from headrace.pipeline.tables.write import read_table
 from headrace.stores.open import with_whole_path
 
@@ -118,7 +120,7 @@ def views(
         jobs = spark.read.format("headrace").options(**options, what="jobs").load()
         kinds = infer_types(jobs.select("kind", "enqueued_at", *COLUMNS))
         if data_dir is not None:
-            kinds = keep_types(data_dir.folder, kinds, SystemClock().now_ms())
+            kinds = keep_types(data_dir.path, kinds, SystemClock().now_ms())
     else:
         kinds = app_types(app)
     columns = {name: spark.table(name).columns for name in names if name == "history"}
@@ -214,11 +216,11 @@ def _folder_views(spark: SparkSession, data_dir: DataDir | None) -> list[str]:
     if data_dir is None:
         return []
     names = []
-    if data_dir.history.exists():
+    if read_state(data_dir.history) is not None:
         read_history(spark, data_dir.history).createOrReplaceTempView("history")
         names.append("history")
     for name in TABLES:
-        if data_dir.table(name).exists():
+        if open_log(data_dir.location(name)).load() is not None:
             read_table(spark, data_dir, name).createOrReplaceTempView(f"table_{name}")
             names.append(f"table_{name}")
     return names

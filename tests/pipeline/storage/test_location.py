@@ -15,6 +15,7 @@ def test_a_path_becomes_absolute_and_a_url_stays_as_it_is(tmp_path: Path, monkey
     assert Location.parse("data").child("usage") == Location(str(tmp_path / "data" / "usage"))
     assert Location.parse(f"file://{tmp_path}").path == tmp_path
     assert str(Location.parse("s3://bucket/data/").child("usage")) == "s3://bucket/data/usage"
+    assert str(Location.parse("s3a://bucket/data")) == "s3://bucket/data"
     assert Location.parse("abfss://box@account.dfs.core.windows.net/data").is_local is False
 
 

@@ -104,9 +104,9 @@ def _read(spark: Any, url: str, data_dir: "DataDir", id: str, demo: DemoReport, 
         story = every.frame.where(f"id = '{id}'").orderBy("epoch", "seq")
         demo.life, _ = top(story.select("happened_at", "event", "worker", "fence", "run_ms", "stalls"), 20)
     with timed("stats"):
-        write_stats(spark, every, data_dir.table("stats"), window_ms=WINDOW_MS)
+        write_stats(spark, every, data_dir.location("stats"), window_ms=WINDOW_MS)
         sums = [f"sum({name}) AS {name}" for name in ("opened", "closed", "done", "retried", "stalled", "dead")]
-        windows = read_stats(spark, data_dir.table("stats"))
+        windows = read_stats(spark, data_dir.location("stats"))
         windows.createOrReplaceTempView("windows")
         by_window = f"SELECT window_start, {', '.join(sums)} FROM windows GROUP BY 1 ORDER BY 1"  # noqa: S608 - ours
         demo.timeline, more = top(spark.sql(by_window), 1_000)
@@ -142,7 +142,7 @@ def _map(spark: Any, url: str, data_dir: "DataDir", demo: DemoReport) -> None:
         url=url,
         tenant="acme",
         schema="lat double, lon double",
-        folder=data_dir.folder / "map" / "geocode",
+        folder=data_dir.path / "map" / "geocode",
     )
     demo.outcomes = found.outcomes
     both = orders.join(found.frame, on="order", how="inner")

@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.options import Json
 from headrace.cli.output import Output, counted
-from headrace.cli.pipeline.options import FOLDER, Dir, folder_of
+from headrace.cli.pipeline.options import FOLDER, Dir, data_folder
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import short_path
 from headrace.pipeline.packages import needing_spark
@@ -28,7 +28,7 @@ def compact(
     with needing_spark():
         from headrace.pipeline.history.state import read_state
 
-    output, data_dir = Output(json=json), DataDir(folder_of(dir))
+    output, data_dir = Output(json=json), DataDir(data_folder(dir))
     if read_state(data_dir.history) is None:
         output.document({"folders": 0})
         output.say(

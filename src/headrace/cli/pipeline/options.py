@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from msgspec import Struct
@@ -12,6 +12,9 @@ from headrace.cli.store_access import resolve_url
 from headrace.model.errors import BadConfig
 from headrace.model.validate import bounded_repr, check_path
 from headrace.stores.open import with_whole_path
+
+if TYPE_CHECKING:
+    from headrace.pipeline.storage.location import Location
 
 ALL = "*"
 FOLDER = "headrace-data"
@@ -24,7 +27,7 @@ Dir = Annotated[
         metavar="FOLDER",
         envvar="HEADRACE_PIPELINE_DIR",
         show_envvar=False,
-        help="Folder of history, tables and report [env: HEADRACE_PIPELINE_DIR]",
+        help="Folder of history, tables and report, or s3://… [env: HEADRACE_PIPELINE_DIR]",
     ),
 ]
 Tenants = Annotated[
@@ -98,6 +101,15 @@ class SparkEngine(Struct, frozen=True):
 def engine(master: str, conf: list[str] | None) -> SparkEngine:
     """The Spark of `--master` and `--conf`."""
     return SparkEngine(master, pairs("--conf", conf or []))
+
+
+def data_folder(text: str) -> "Path | Location":
+    """The folder of `--dir`, which may be on object storage."""
+    if "://" not in text:
+        return folder_of(text)
+    from headrace.pipeline.storage.location import Location
+
+    return Location.parse(text)
 
 
 def folder_of(text: str) -> Path:

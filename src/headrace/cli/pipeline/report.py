@@ -48,7 +48,7 @@ def report(
     output = Output(json=json)
     request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     window_ms = None if window is None else duration_ms("window", typed_duration(window))
-    source = None
+    page, source = request.data_dir.report, None
     if as_is:
         line = ProgressLine(output)
         with spark_session(request.engine, line, 0) as spark:
@@ -74,7 +74,6 @@ def report(
             )
             work.line.stage("drawing")
             write_report(work.spark, request.data_dir, tenant=tenant, queue=queue, title=title)
-    page = request.data_dir.report
     output.document({"report": str(page), "bytes": page.stat().st_size})
     of = "" if source is None else f" from {source}"
     output.say(f"wrote {short_path(page)} ({page.stat().st_size / 1_024:,.0f} KiB){of}")

@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace.cli.bulk import batches
 from headrace.cli.main import TRACEBACK
 from headrace.cli.output import Output, counted
-from headrace.cli.pipeline.options import ALL, FOLDER, SparkEngine, folder_of, spark_url
+from headrace.cli.pipeline.options import ALL, FOLDER, SparkEngine, data_folder, spark_url
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.store_access import with_store
 from headrace.model.errors import BadConfig
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.data_dir import DataDir
     from headrace.pipeline.event_source import Events
     from headrace.pipeline.query_progress import Spark
+    from headrace.pipeline.storage.location import Location
 
 
 NO_EVENTS = "there are no events yet; enqueue a first job with: headrace enqueue KIND"
@@ -76,7 +77,7 @@ class PipelineRequest(Struct, frozen=True, kw_only=True):
         """The folder of history, tables and report."""
         from headrace.pipeline.data_dir import DataDir
 
-        return DataDir(folder_of(self.dir))
+        return DataDir(data_folder(self.dir))
 
     @property
     def store(self) -> str:
@@ -156,9 +157,11 @@ def _history_events(data_dir: "DataDir", queue: str) -> int:
     return state.events
 
 
-def short_path(path: Path) -> str:
-    """A path relative to the current folder, if it is below it."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+def short_path(place: "Path | Location") -> str:
+    """A path as a person would type it here; a URL as it is."""
+    path = Path(str(place))
+    is_here = "://" not in str(place) and path.is_relative_to(Path.cwd())
+    return str(path.relative_to(Path.cwd())) if is_here else str(place)
 
 
 @contextmanager

@@ -96,7 +96,7 @@ def _all_windows(
         from headrace.pipeline.tables.write import held
 
         work.line.stage(f"statistics, from {work.source}")
-        folder, url = request.data_dir.table("stats"), None if feed is None else request.store
+        folder, url = request.data_dir.location("stats"), None if feed is None else request.store
         with job_description(work.spark, "headrace: stats"), held(work.events) as same:
             done = write_stats(work.spark, same, folder, window_ms=window_ms, rebuild=rebuild, url=url, feed=feed)
         rows, more = top(latest_windows(read_stats(work.spark, folder)), limit)
@@ -126,7 +126,7 @@ def _live(
 ) -> int:
     request.read_backlog()
     query_run, line, counts = QueryRun(), ProgressLine(output), StatsCounts()
-    folder = request.data_dir.table("stats")
+    folder = request.data_dir.location("stats")
     with spark_session(request.engine, line, None) as spark, query_metrics(spark, *serving, output):
         from headrace.pipeline.spark_session import is_connect
         from headrace.pipeline.stats.run import follow_stats

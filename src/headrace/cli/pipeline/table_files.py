@@ -15,7 +15,7 @@ def write_document(
     output: Output, request: PipelineRequest, origin: str, counts: dict[str, int], **rows: Sequence[Row]
 ) -> None:
     """Write the JSON document: the tables with their row counts, and the shown rows."""
-    tables = {name: {"rows": count, "folder": str(request.data_dir.table(name))} for name, count in counts.items()}
+    tables = {name: {"rows": count, "folder": str(request.data_dir.location(name))} for name, count in counts.items()}
     output.document({"origin": origin, "tables": tables, **rows})
 
 
@@ -27,7 +27,7 @@ def say_tables(
         output.say(f"and {more:,} more; --limit shows them")
     output.say(f"from {source}:")
     for name, count in counts.items():
-        output.say(f"  {counted(count, 'row')} in {short_path(request.data_dir.table(name))}")
+        output.say(f"  {counted(count, 'row')} in {short_path(request.data_dir.location(name))}")
     say_selection(output, request, *counts)
     output.hint(f"next: {request.words(next_command)}")
 

@@ -105,6 +105,7 @@ def storage_errors(location: Location) -> Iterator[None]:
 
 
 def _checked_url(text: str) -> str:
+    text = text.replace("s3a://", "s3://", 1)  # as Spark's own connector names it
     parts = urlsplit(text)
     if parts.scheme == "file" and not parts.netloc:
         return Location.parse(unquote(parts.path)).url

@@ -79,7 +79,7 @@ def write_tables(
         tell("usage")
         write_usage(spark, same, data_dir, rebuild=rebuild)
         tell("statistics")
-        folder = data_dir.table("stats")
+        folder = data_dir.location("stats")
         with job_description(spark, "headrace: stats"):
             write_stats(spark, same, folder, window_ms=window_ms, rebuild=rebuild)
 

@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PARTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers check test test-versions test-spark-versions test-lowest demo bench bench-peers bench-spark proof docs lock clean
+.PHONY: help setup servers check test test-versions test-spark-versions test-lowest test-examples demo bench bench-peers bench-spark proof docs lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,9 @@ test-spark-versions: servers  ## Run a part of the pipeline's tests on every min
 
 test-lowest: servers  ## Run a part of the tests with the lowest versions that pyproject.toml allows
 	@$(PY) -m tools.lowest
+
+test-examples: setup  ## Run the examples for Airflow, Dagster, dbt and Jupyter, each in an environment of its own
+	@$(PY) -m tools.examples
 
 demo: setup  ## Run jobs of several kinds and tenants through a store and report on them with Spark
 	@$(PY) -m headrace.cli.main demo
@@ -61,5 +64,5 @@ lock:  ## Resolve requirements/*.txt again from pyproject.toml
 	@$(PYTHON) -B -m tools.lock
 
 clean:  ## Remove .venv and all files left by the tools
-	rm -rf .venv .venv-spark .venv-versions .venv-lowest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-spark .venv-versions .venv-lowest .venv-examples build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.notebook import main
+
 EXAMPLE = Path(__file__).parents[2] / "examples/spark_tour.py"
 TOLD = """\
 written:  of 6 rows 6 created
@@ -29,3 +31,7 @@ def test_the_tour_shows_rows_that_become_jobs_and_everything_that_happened(tmp_p
     assert "".join(line for line in lines if not line.startswith(("+", "|", "\n"))) == TOLD
     assert "|failed|no codec for p4.raw|p4.raw|\n" in lines
     assert '|done|{"count":6}|\n' in lines
+
+
+def test_the_notebook_has_the_cells_of_the_program() -> None:
+    assert main([]) == 0

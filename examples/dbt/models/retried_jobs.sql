@@ -1,0 +1,3 @@
+select tenant, queue, id, kind, deliveries, ended_at - enqueued_at as took
+from {{ source('headrace', 'jobs') }}
+where outcome = 'done' and deliveries > 1

@@ -13,7 +13,19 @@ APART = {
     ("demo",),
     *(
         ("pipeline", name)
-        for name in ("history", "stats", "errors", "usage", "audit", "compact", "fleet", "ingest", "map", "report")
+        for name in (
+            "history",
+            "stats",
+            "errors",
+            "usage",
+            "audit",
+            "compact",
+            "fleet",
+            "ingest",
+            "map",
+            "report",
+            "changes",
+        )
     ),
     *(("pipeline", name) for name in ("replay", "backfill")),
 }
@@ -63,6 +75,7 @@ DAY: tuple[tuple[tuple[str, ...], tuple[str, ...], dict[str, Any], str], ...] = 
     (("feeds", "list"), (), {"more": False}, "1 feed with 1 item"),
     (("feeds", "retract"), ("board", "a"), {"statuses": {"retracted": 1}}, "retracted"),
     (("feeds", "delete"), ("board", "--yes"), {"deleted": True}, "'board' was deleted"),
+    (("pipeline", "freshness"), (), {"freshness": []}, "there is no table in headrace-data yet"),
     (("pipeline", "views"), (), {}, "TEMPORARY VIEW `jobs_greet` AS SELECT"),
     (("doctor",), ("--repair",), {}, "every record and every counter"),
 )

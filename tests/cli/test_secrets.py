@@ -56,6 +56,8 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {
     ("pipeline", "ingest"): ["rows.csv", "--name", "rows", "--kind", "probe"],
     ("pipeline", "fleet"): ["app_of_secrets:app"],
     ("pipeline", "views"): ["app_of_secrets:app"],
+    ("pipeline", "changes"): [],
+    ("pipeline", "freshness"): ["--queue", "none"],
     ("pipeline", "map"): ["rows.csv", "--app", "app_of_secrets:app", "--kind", "probe", "--key", "n", "--name", "rows"],
 }
 """Every command that takes a URL, with arguments that bring it as far as the store."""

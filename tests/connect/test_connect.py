@@ -24,6 +24,7 @@ from headrace.pipeline import (
     read_stats,
     replay_dead_letters,
     run_fleet,
+    views,
     write_report,
     write_tables,
 )
@@ -31,6 +32,7 @@ from headrace.pipeline.audit.run import audit
 from headrace.pipeline.event_source import events
 from headrace.pipeline.metrics import serve_metrics
 from headrace.pipeline.query_progress import Tasks, lag, tasks
+from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
 from tests.pipeline.filled_journals import tell
 from tests.pipeline.shared_stores import ask, fresh_url
@@ -172,3 +174,15 @@ def test_fleet_map_and_metrics_are_refused_with_one_sentence(spark: SparkSession
         map_rows(spark.range(1), APP, "double", key="id", name="squares", url=url)
     with pytest.raises(BadConfig, match=r"^metrics of queries cannot be served"), serve_metrics(spark):
         pass
+
+
+@pytest.mark.filterwarnings("ignore:WARN WindowExpression")
+def test_views_have_payloads_as_structs(spark: SparkSession, url: str, data_dir: DataDir) -> None:
+    async def send(store: Store) -> None:
+        await store.jobs.enqueue([Job(queue=MAIL, id="one", kind="invoice", payload=b'{"order":{"id":7}}')])
+
+    tell(url, send)
+
+    views(spark, url, data_dir=data_dir)
+
+    assert [row.id for row in spark.sql("SELECT payload.order.id FROM jobs_invoice").collect()] == [7]

@@ -9,7 +9,7 @@ from headrace.pipeline.stats.columns import STATS
 from headrace.pipeline.tables.layouts import LAYOUTS
 
 GUIDE = (Path(__file__).parents[2] / "docs/how-to/pipelines.md").read_text("utf-8")
-TABLES = {name: {*LAYOUTS[name].schema.names} for name in ("attempts", "errors", "usage")} | {
+TABLES = {name: {*LAYOUTS[name].schema.names} for name in ("attempts", "errors", "usage", "changes", "freshness")} | {
     "stats": {"day", *STATS.names}
 }
 

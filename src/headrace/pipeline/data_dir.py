@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from headrace.pipeline.storage.location import Location
 
-TABLES = ("jobs", "attempts", "stats", "errors", "usage")
+TABLES = ("jobs", "attempts", "stats", "errors", "usage", "changes", "freshness", "findings")
 """Tables by name; each is a folder of its own."""
 LIVES = "lives"
 """The table that holds what the next run of jobs needs of the earlier ones."""

@@ -10,6 +10,7 @@ from headrace.cli.pipeline import (
     history,
     ingest,
     jobs,
+    monitor,
     replay,
     report,
     stats,
@@ -31,6 +32,8 @@ commands = command_group(
     map=mapping.map,
     replay=replay.replay,
     backfill=backfill.backfill,
+    changes=monitor.changes,
+    freshness=monitor.freshness,
     views=views.views,
     report=report.report,
 )

@@ -3,7 +3,7 @@
 from headrace.cli.exit_codes import NO, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output, counted, one_line
-from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Master, Queues, Rows, Tenants, engine
+from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, Master, Queues, Rows, Tenants, engine
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, spark_session
 from headrace.model.clock import monotonic_ms
@@ -14,6 +14,7 @@ COLUMNS = ("finding", "shard", "id", "seq#", "journal", "store", "what to do")
 
 def audit(
     url: Url = None,
+    dir: Dir = FOLDER,  # noqa: A002 - the option's name
     tenant: Tenants = ALL,
     queue: Queues = ALL,
     limit: Rows = 50,
@@ -28,7 +29,7 @@ def audit(
     Example: headrace pipeline audit --tenant acme
     """
     output, began_ms = Output(json=json), monotonic_ms()
-    request = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
+    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
     backlog = request.read_backlog()
     if not backlog.queues:
         output.document({"events": 0, "jobs": 0, "findings": []})
@@ -37,8 +38,10 @@ def audit(
     line = ProgressLine(output)
     with spark_session(request.engine, line, backlog.events) as spark:
         from headrace.pipeline.audit.run import audit as audit_store
+        from headrace.pipeline.monitor import write_findings
 
         report = audit_store(spark, request.store, tenant=tenant, queue=queue, on_progress=line.stage)
+        write_findings(spark, report.findings, request.data_dir)
     output.document(report)
     rows = [
         (

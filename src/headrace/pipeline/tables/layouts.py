@@ -120,4 +120,41 @@ USAGE = Layout(
     stats=("tenant", "queue"),
 )
 
-LAYOUTS = {layout.name: layout for layout in (JOBS, ATTEMPTS, LIVES, ERRORS, USAGE)}
+CHANGES = Layout(
+    name="changes",
+    schema=pa.schema(
+        [
+            ("until", INSTANT),
+            *((name, _TEXT) for name in ("tenant", "queue", "change", "direction")),
+            *((name, pa.float64()) for name in ("before", "now", "factor")),
+            *((name, _TEXT) for name in ("fingerprint", "message")),
+        ]
+    ),
+)
+"""What moved most comes first; each run replaces them all, as it does freshness and findings."""
+
+FRESHNESS = Layout(
+    name="freshness",
+    schema=pa.schema(
+        [
+            *((name, _TEXT) for name in ("table", "tenant", "queue")),
+            *((name, _LONG) for name in ("events_behind", "behind_ms")),
+            *((name, INSTANT) for name in ("read_until", "store_until", "as_of")),
+        ]
+    ),
+)
+
+FINDINGS = Layout(
+    name="findings",
+    schema=pa.schema(
+        [
+            *((name, _TEXT) for name in ("what", "tenant", "queue")),
+            ("shard", _INT),
+            *((name, _TEXT) for name in ("id", "journal", "store")),
+            ("seq", _LONG),
+            ("hint", _TEXT),
+        ]
+    ),
+)
+
+LAYOUTS = {layout.name: layout for layout in (JOBS, ATTEMPTS, LIVES, ERRORS, USAGE, CHANGES, FRESHNESS, FINDINGS)}

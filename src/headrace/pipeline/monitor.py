@@ -121,6 +121,8 @@ def findings_frame(spark: SparkSession, findings: Sequence[Finding]) -> DataFram
 
 def _replace_rows(frame: DataFrame, table: DataTable) -> int:
     """Write these rows in place of those that the table has, in one transaction, and say how many they are."""
-    now = table.prepare()
-    table.commit(write_files(frame.coalesce(1), table), replace=now.files())
+    old = table.prepare().files()
+    files = write_files(frame.coalesce(1), table)
+    if files or old:
+        table.commit(files, replace=old)
     return rows_in(table)

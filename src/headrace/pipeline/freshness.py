@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -113,9 +112,9 @@ def _positions(shards: Mapping[str, Mark]) -> dict[str, ReadPosition]:
     return {name: ReadPosition(mark.seq, mark.at_ms or None) for name, mark in shards.items()}
 
 
-def _shards_at(history: Path, batch: int) -> dict[str, Mark] | None:
+def _shards_at(history: Location, batch: int) -> dict[str, Mark] | None:
     """Where a batch of the history ended, by the last versions of its log; None when these do not tell."""
-    log = open_log(Location.parse(history))
+    log = open_log(history)
     newest = log.load()
     for number in range(newest.number if newest is not None else -1, -1, -1)[:VERSIONS_MAX]:
         try:

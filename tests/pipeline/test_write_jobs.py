@@ -205,7 +205,7 @@ def test_refused_rows_are_counted_by_reason_and_all_others_are_written(url: str)
         "row with key 'ingest/spark/good': its key was used for other work within the last 30 days; give it another key"
         " or another option name"
     )
-    assert written.examples["bad_payload"].startswith('payload "it\'s text" is no JSON (')
+    assert written.examples["bad_payload"].startswith('payload "it\'s text" is not valid JSON (')
 
 
 def test_refused_rows_can_be_counted_only_as_those_of_a_queue_that_was_made_otherwise_meanwhile(url: str) -> None:

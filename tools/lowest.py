@@ -36,7 +36,7 @@ CHOSEN = (
     ("tests/cli", "tests/testing"),
     tuple(
         f"tests/pipeline/test_{name}.py"
-        for name in ("convert", "records", "write_jobs", "feed_source", "history_delta", "session")
+        for name in ("convert", "records", "write_jobs", "feed_source", "history", "session")
     ),
     ("tests/connect",),
 )

@@ -89,6 +89,7 @@ async def known_calls(play: Play) -> dict[str, Callable[..., Awaitable[object]]]
         "reads.finished_job": partial(store.reads.finished_job, queue, "waiting"),
         "reads.snapshot": partial(store.reads.snapshot, shard),
         "reads.scan": partial(store.reads.scan, shard, "alive"),
+        "reads.split_ids": lambda **fields: store.reads.split_ids(shard, **{"parts": 2, **fields}),
         "reads.workers": partial(store.reads.workers, queue),
         "journal.read": lambda **fields: store.journal.read(**{"shard": shard, "after": 0, "upto": 5, **fields}),
         "journal.reached": partial(store.journal.reached, [Span(shard, 0, 1)]),
@@ -196,4 +197,4 @@ def test_every_protocol_of_the_contract_is_covered() -> None:
 
     assert protocols == set(PARTS)
     assert len(arguments("int")) > 50
-    assert {name for _, _, name in arguments("bool")} == {"running", "keep_counts", "hold"}
+    assert {name for _, _, name in arguments("bool")} == {"running", "keep_counts", "hold", "payloads"}

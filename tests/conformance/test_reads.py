@@ -62,7 +62,7 @@ async def test_find_shows_when_a_later_job_is_due(play: Play) -> None:
     assert found.record is not None
     assert found.record.run_at_ms == START_MS + 90_000
     assert found.why is not None
-    assert "60,000 ms" in found.why
+    assert "1 m 0 s" in found.why
 
 
 async def test_find_shows_after_how_many_attempts_a_job_waits_again(play: Play) -> None:
@@ -77,7 +77,7 @@ async def test_find_shows_after_how_many_attempts_a_job_waits_again(play: Play) 
     assert (found.record.attempts, found.record.error, found.record.failed_at_ms) == (1, BOOM, play.now_ms)
     assert found.why is not None
     assert "1 failed attempt" in found.why
-    assert "1,000 ms" in found.why
+    assert "1.0 s" in found.why
 
 
 async def test_find_shows_that_a_paused_queue_holds_a_waiting_job(play: Play) -> None:

@@ -9,7 +9,7 @@ from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, SnapshotRow, WorkerSeen
-from headrace.model.validate import check_int
+from headrace.model.validate import check_bool, check_int
 from headrace.stores.engine.rows import Engine, Rows, Tx
 from headrace.stores.engine.step import at
 from headrace.stores.shared.cursors import is_row_key, read_cursor, read_scan_cursor, write_cursor, write_scan_cursor
@@ -137,6 +137,7 @@ class EngineReads:
         limit: int = 1_000,
         now_ms: int | None = None,
     ) -> Scan:
+        check_bool("payloads", payloads)
         check_int("limit", limit, 1, PAGE_MAX)
         position = read_scan_cursor(shard, group, cursor, is_row_key)
 

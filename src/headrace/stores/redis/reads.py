@@ -15,7 +15,7 @@ from headrace.model.limits import LIST_IDS_KEPT_MAX, PAGE_MAX, SCAN_PART_BYTES, 
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, WorkerSeen
-from headrace.model.validate import check_int
+from headrace.model.validate import check_bool, check_int
 from headrace.stores.engine.reads import shows, snapshot_rows
 from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.fanout import as_read, call_shards, now_argument
@@ -209,6 +209,7 @@ class RedisReads:
         limit: int = 1_000,
         now_ms: int | None = None,
     ) -> Scan:
+        check_bool("payloads", payloads)
         check_int("limit", limit, 1, PAGE_MAX)
         at, _, server = read_scan_cursor(shard, group, cursor, _is_scan_position).partition(_AT)
         args = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES, "1" if payloads else "0"]
@@ -225,6 +226,7 @@ class RedisReads:
 
     async def split_ids(self, shard: Shard, parts: int, *, now_ms: int | None = None) -> Sequence[str]:  # noqa: ARG002
         check_int("parts", parts, 1, PAGE_MAX)
+        now_argument(now_ms)  # checked as everywhere
         return []
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:

@@ -79,6 +79,7 @@ def _why(record: Record, paused: bool, now_ms: int) -> str:
     if paused:
         return "its queue is paused; resume it"
     if record.run_at_ms > now_ms:
-        again = f" after {record.attempts} failed attempts" if record.attempts else ""
+        attempts = "1 failed attempt" if record.attempts == 1 else f"{record.attempts} failed attempts"
+        again = f" after {attempts}" if record.attempts else ""
         return f"it is due in {duration_text(record.run_at_ms - now_ms)}{again}"
     return "it is due and waits for a worker"

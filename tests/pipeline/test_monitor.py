@@ -125,14 +125,16 @@ def test_freshness_counts_the_events_that_a_table_does_not_know_yet_by_queue(
     codes = [run("freshness", "--behind-max", most)[0] for most in ("34", "33")]
     _, document = run("freshness", "--write", "--queue", "crm")
 
-    behind = {(each.table, each.queue): each.events_behind for each in found if not each.queue.endswith(".fail")}
+    behind = {(each.table_name, each.queue): each.events_behind for each in found if not each.queue.endswith(".fail")}
     assert [(each.events_behind, each.behind_ms) for each in fresh if each.queue == "mail"] == [(0, 0)]
     assert behind == {("history", "mail"): 34, ("history", "crm"): 3, ("stats", "mail"): 0, ("stats", "crm"): 3}
     assert all((each.behind_ms or 0) >= 0 and each.store_until_ms for each in found if each.events_behind)
     assert codes == [0, 1]
-    assert {(each["table"], each["events_behind"]) for each in document["freshness"]} == {("history", 3), ("stats", 3)}
+    shown = {(each["table_name"], each["events_behind"]) for each in document["freshness"]}
+    assert shown == {("history", 3), ("stats", 3)}
     rows = read_table(spark, data_dir, "freshness").collect()
-    assert [(row.table, row.queue, row.events_behind) for row in rows] == [("history", "crm", 3), ("stats", "crm", 3)]
+    positions = [(row.table_name, row.queue, row.events_behind) for row in rows]
+    assert positions == [("history", "crm", 3), ("stats", "crm", 3)]
     assert all(row.as_of >= row.store_until for row in rows)
 
 
@@ -140,7 +142,7 @@ def test_tables_of_the_history_are_as_fresh_as_the_batch_that_they_have(
     spark: SparkSession, url: str, data_dir: DataDir
 ) -> None:
     def behind() -> dict[str, int]:
-        return {each.table: each.events_behind for each in freshness(url, data_dir) if each.queue == "mail"}
+        return {each.table_name: each.events_behind for each in freshness(url, data_dir) if each.queue == "mail"}
 
     tell(url, lambda store: enqueue(store, MAIL, 5))
     follow_history(spark, url, data_dir.history, once=True).awaitTermination()

@@ -57,8 +57,6 @@ def events(
     """
     from headrace.pipeline.history.read import read_history
     from headrace.pipeline.history.state import read_state
-    from headrace.pipeline.storage.location import Location
-    from headrace.pipeline.storage.table import open_log
 
     if origin is not None and origin not in get_args(Origin):
         raise BadConfig(f"origin is {bounded_repr(origin)}; give {' or '.join(get_args(Origin))}")
@@ -76,11 +74,19 @@ def events(
         batches: list[Condition] = [("batch", ">", after), ("batch", "<=", upto)]
         return read_history(spark, data_dir.history, where=[*batches, *selected])
 
-    now = open_log(Location.parse(data_dir.history)).load()
-    # A history that was made anew in the same folder numbers its batches from the first again.
-    source = f"history {'' if now is None else now.id} of {tenant}/{queue}"
+    source = history_source(data_dir, tenant, queue)
     # Up to a known batch, since a writer may add some meanwhile.
     return Events(between(-1, head), "history", str(data_dir.history), source=source, head=head, read=between)
+
+
+def history_source(data_dir: DataDir, tenant: str = ALL, queue: str = ALL) -> str:
+    """The name of the events of a tenant and queues in a folder's history, which tables remember as theirs."""
+    from headrace.pipeline.storage.location import Location
+    from headrace.pipeline.storage.table import open_log
+
+    now = open_log(Location.parse(data_dir.history)).load()
+    # A history that was made anew in the same folder numbers its batches from the first again.
+    return f"history {'' if now is None else now.id} of {tenant}/{queue}"
 
 
 def read_journal(spark: "SparkSession", url: str, *, tenant: str = ALL, queue: str = ALL) -> "DataFrame":

@@ -12,6 +12,7 @@ from headrace.model.errors import StoreUnavailable
 from headrace.model.event import Bounds
 from headrace.model.names import Shard
 from headrace.pipeline.data_dir import DataDir
+from headrace.pipeline.event_source import history_source
 from headrace.pipeline.history.state import APP, HistoryState, read_state
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.journal.offset import Mark
@@ -32,10 +33,8 @@ DERIVED = ("jobs", "attempts", "errors", "usage")
 """Tables that remember the last batch of the history that is in them."""
 VERSIONS_MAX = 30
 """Versions of the history's log that are opened to find a batch: a table that is further behind is left out."""
-WHOLE = "*/*"
-"""The source of tables of all tenants and queues."""
 SCHEMA = (
-    "table string, tenant string, queue string, events_behind bigint, behind_ms bigint, read_until timestamp,"
+    "table_name string, tenant string, queue string, events_behind bigint, behind_ms bigint, read_until timestamp,"
     " store_until timestamp, as_of timestamp"
 )
 
@@ -51,7 +50,7 @@ class ReadPosition(Struct, frozen=True):
 class Freshness(Struct, frozen=True, kw_only=True):
     """How far a table has come with the events of a queue."""
 
-    table: str
+    table_name: str
     tenant: str
     queue: str
     events_behind: int
@@ -83,7 +82,7 @@ async def _measure(store: Store, options: SourceOptions, data_dir: DataDir) -> l
     bounds = await bounds_of(store.journal, [shard for each in queues for shard in each.all_shards()])
     as_of_ms = await store.now_ms()
     found = [each for table, positions in known.items() for each in compare(table, positions, bounds, as_of_ms)]
-    return sorted(found, key=lambda each: (-each.events_behind, each.table, each.tenant, each.queue))
+    return sorted(found, key=lambda each: (-each.events_behind, each.table_name, each.tenant, each.queue))
 
 
 def positions_of(data_dir: DataDir) -> dict[str, dict[str, ReadPosition]]:
@@ -96,10 +95,11 @@ def positions_of(data_dir: DataDir) -> dict[str, dict[str, ReadPosition]]:
     history = read_state(data_dir.history)
     if history is not None:
         found["history"] = _positions(history.shards)
+        whole = history_source(data_dir)
         for name in DERIVED:
             now = table_of(data_dir, name).version()
             mark = None if now is None else mark_of(now)
-            if mark is not None and mark.source == WHOLE:
+            if mark is not None and mark.source == whole:
                 shards = history.shards if mark.batch == history.batch else _shards_at(data_dir.history, mark.batch)
                 found |= {} if shards is None else {name: _positions(shards)}
     stats = state_of(stats_table(data_dir.location("stats")).version())
@@ -146,7 +146,7 @@ def compare(
         elif store_until_ms is not None and read_until_ms is not None:
             behind_ms = max(store_until_ms - read_until_ms, 0)
         yield Freshness(
-            table=table,
+            table_name=table,
             tenant=tenant,
             queue=name,
             events_behind=behind,
@@ -158,7 +158,7 @@ def compare(
 
 
 def freshness_frame(spark: "SparkSession", found: Sequence[Freshness]) -> "DataFrame":
-    """The same as a DataFrame: `table tenant queue events_behind behind_ms read_until store_until as_of`."""
+    """The same as a DataFrame: `table_name tenant queue events_behind behind_ms read_until store_until as_of`."""
     from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
     schema = SCHEMA.replace("until timestamp", "until_ms bigint").replace("as_of timestamp", "as_of_ms bigint")

@@ -97,7 +97,7 @@ def test_replay_shows_the_counts_first_and_replays_after_confirmation(run: Run, 
     assert lines[-1] == "5 dead letters would be replayed"
     assert (document(unanswered)["dry"], document(unanswered)["found"], untouched) == (True, 5, [])
     [message] = [json.loads(line)["message"] for line in unanswered[1].splitlines() if line.startswith("{")]
-    assert message == "5 dead letters would be replayed. Do it? Nobody can answer here; add --yes to do it"
+    assert message == "5 dead letters would be replayed. Do it? There is no terminal to answer in; add --yes to confirm"
     assert (done["dry"], done["found"], done["replayed"], len(waiting(url, MAIL))) == (False, 5, 5, 5)
     assert again == "no dead letter matches\n"
 

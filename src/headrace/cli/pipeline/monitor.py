@@ -130,7 +130,7 @@ def freshness(
         ("table", "queue", "events behind#", "behind#"),
         [
             (
-                each.table,
+                each.table_name,
                 f"{each.tenant}/{each.queue}",
                 each.events_behind,
                 None if each.behind_ms is None else duration_text(each.behind_ms),

@@ -8,8 +8,8 @@ from headrace.pipeline.tables.lives import JOB, lived, place
 _LIFE = (*JOB, "incarnation")
 
 
-def attempts(events: DataFrame) -> DataFrame:
-    """One row per delivery, from the columns of the journal.
+def attempts(events: DataFrame, *, continued: bool = False) -> DataFrame:
+    """One row per delivery, from the columns of the journal; `continued` as in `lived`.
 
     Reads `tenant queue shard epoch seq happened_at event id kind fence worker wait_ms run_ms reason dead letter
     error_class error_message`; the order of the rows does not matter.
@@ -28,7 +28,7 @@ def attempts(events: DataFrame) -> DataFrame:
     end = F.struct("happened_at", "event", "kind", "wait_ms", "run_ms", "reason", "error_class", "error_message")
     claimed = F.col("event") == "claimed"
     rows = (
-        _of_deliveries(lived(events))
+        _of_deliveries(lived(events, continued=continued))
         .groupBy(*_LIFE, "delivery")
         .agg(
             F.min(F.when(claimed, F.col("number"))).alias("attempt"),

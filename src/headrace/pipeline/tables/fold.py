@@ -31,15 +31,19 @@ class Folded(Struct, frozen=True):
     """The events of open lives, and a row for each life that ended."""
 
 
-def fold(story: DataFrame) -> Folded:
-    """Fold events with the columns `EVENT`, and those of `story_of` where lives went before; cached by the caller."""
-    ended = jobs(story).select(day_of("ended_at").alias("day"), "*").persist()
+def fold(story: DataFrame, *, continued: bool = False) -> Folded:
+    """Fold events with the columns `EVENT`, and if they are `continued` those of `story_of`; cached by the caller."""
+    ended = jobs(story, continued=continued).select(day_of("ended_at").alias("day"), "*").persist()
     days = ended.select(*LIFE, "day")
-    events = lived(story).join(days.where("day IS NULL"), [*LIFE], "left_semi").withColumn("part", F.lit(OPEN))
+    events = (
+        lived(story, continued=continued)
+        .join(days.where("day IS NULL"), [*LIFE], "left_semi")
+        .withColumn("part", F.lit(OPEN))
+    )
     gone = days.where("day IS NOT NULL").select(part_of("id").alias("part"), *LIFE)
     return Folded(
         jobs=ended,
-        attempts=attempts(story).join(days, [*LIFE]),
+        attempts=attempts(story, continued=continued).join(days, [*LIFE]),
         lives=events.unionByName(gone, allowMissingColumns=True).select(*LIVES.schema.names),
     )
 

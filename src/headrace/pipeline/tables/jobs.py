@@ -6,8 +6,8 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.pipeline.tables.lives import JOB, begins, ends, lived, place
 
 
-def jobs(events: DataFrame) -> DataFrame:
-    """One row per life of a job, from the columns of the journal.
+def jobs(events: DataFrame, *, continued: bool = False) -> DataFrame:
+    """One row per life of a job, from the columns of the journal; `continued` as in `lived`.
 
     Reads `tenant queue shard epoch seq happened_at event id kind tag priority attempts stalls fence enqueued_at wait_ms
     run_ms reason dead letter error_class error_message`; the order of the rows does not matter.
@@ -28,7 +28,7 @@ def jobs(events: DataFrame) -> DataFrame:
     """
     what, error = F.struct("tag", "priority"), F.struct("error_class", "error_message")
     rows = (
-        lived(events)
+        lived(events, continued=continued)
         .groupBy(*JOB, "incarnation")
         .agg(
             F.min_by("event", F.when(begins(), place())).alias("born"),

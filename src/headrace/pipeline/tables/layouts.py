@@ -137,7 +137,7 @@ FRESHNESS = Layout(
     name="freshness",
     schema=pa.schema(
         [
-            *((name, _TEXT) for name in ("table", "tenant", "queue")),
+            *((name, _TEXT) for name in ("table_name", "tenant", "queue")),
             *((name, _LONG) for name in ("events_behind", "behind_ms")),
             *((name, INSTANT) for name in ("read_until", "store_until", "as_of")),
         ]

@@ -11,17 +11,17 @@ FINISHED_JOBS = ("done", "dead", "cancelled", "removed", "purged")
 """Events that end one."""
 
 
-def lived(events: DataFrame) -> DataFrame:
+def lived(events: DataFrame, *, continued: bool = False) -> DataFrame:
     """The events that tell of a life of a job, each with its `incarnation`.
 
     Reads `tenant queue shard epoch seq event id reason dead_letter` and keeps all other columns; the order of the rows
     does not matter. `incarnation` is 1 for the first life of the id that the journal saw beginning, and 0 for one that
-    began before the journal's first event. Where events have a column `known_incarnation`, that is theirs, and those
-    without go on counting from `lives_before`. Left out is what tells of something else under the same id: a blocked
-    job that is blocked behind an active job or cancelled there (its own life begins when it is freed), a dead letter
-    that is purged, and the removal of what had ended before."""
+    began before the journal's first event. Events that continue others are `continued`: they have the column
+    `known_incarnation`, which is theirs, and those with null there go on counting from `lives_before`. Left out is what
+    tells of something else under the same id: a blocked job that is blocked behind an active job or cancelled there
+    (its own life begins when it is freed), a dead letter that is purged, and the removal of what had ended before."""
     so_far = Window.partitionBy(*JOB).orderBy("epoch", "seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    if "known_incarnation" not in events.columns:
+    if not continued:
         begun = F.sum(begins().cast("int")).over(so_far).cast("int")
         return events.where(of_a_life()).select("*", begun.alias("incarnation"))
     is_new = F.col("known_incarnation").isNull()

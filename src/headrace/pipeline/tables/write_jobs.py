@@ -97,7 +97,7 @@ def _add(spark: SparkSession, events: Events, tables: JobTables, step: Increment
         if again:
             story = _with_whole_stories(spark, events, story, again, step)
         story = story.persist(StorageLevel.MEMORY_AND_DISK)
-        folded = fold(story)
+        folded = fold(story, continued=True)
         _write(spark, tables, folded, mark, step, again)
         folded.jobs.unpersist()
         story.unpersist()

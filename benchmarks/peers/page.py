@@ -105,13 +105,13 @@ def machine_lines(results: Results) -> list[str]:
     lines = [" ".join(warnings), ""] if warnings else []
     lines += [
         f"`{run['command']}`, {run['date']}, {run['minutes']:g} minutes, {counted(rounds, 'round')} in which",
-        "all systems took turns. Figures are medians; ± is half of what lies between the lowest and the highest round.",
+        "the systems took turns. Figures are medians; ± is half the range from the lowest to the highest round.",
         "",
         f"- {run['cores']} cores ({run['processor']}) for client, worker and server together",
         f"- {servers}, Python {run['python']}{node}",
-        f"- busy without the benchmark: {percent(run['busy_before'])} before it, {percent(run['busy_after'])} after it",
-        f"- load average: {run['load_before']:.2f} before it, {run['load_after']:.2f} at its end, itself included",
-        f"- `redis-benchmark -t lpush -P 16 -c 50 -d 100` in each round: {pushes} a second",
+        f"- processor load of other programs: {percent(run['busy_before'])} before, {percent(run['busy_after'])} after",
+        f"- load average: {run['load_before']:.2f} before, {run['load_after']:.2f} at the end of the run",
+        f"- `redis-benchmark -t lpush -P 16 -c 50 -d 100` in each round: {pushes} per second",
         "",
     ]
     return lines
@@ -161,7 +161,8 @@ def ratio_lines(results: Results) -> list[str]:
                     rows.append([f"{own['name']}, {title}", column.title, f"{mine:{column.digits}}", *cells])
     if not rows:
         return []
-    lines = ["### Headrace beside the best peers", "", "× says how many times as good Headrace is.", ""]
+    note = "The factor after each peer compares it with Headrace; above 1 × Headrace is better."
+    lines = ["### Headrace beside the best peers", "", note, ""]
     return [*lines, *table(["", "figure", "Headrace", *CLASSES], rows), ""]
 
 

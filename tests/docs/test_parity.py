@@ -55,7 +55,7 @@ def rows(title: str) -> list[list[str]]:
 
 
 def test_every_line_stands_on_the_page_exactly_once() -> None:
-    found = [row[0] for title in ("Held today", "Later", "Not wanted") for row in rows(title)]
+    found = [row[0] for title in ("Met", "Later", "Refused") for row in rows(title)]
 
     assert sorted(found) == sorted(EVERY_LINE)
 
@@ -72,7 +72,7 @@ def test_no_line_in_scope_lacks_a_proof() -> None:
 
 
 def test_a_line_in_scope_is_held_today_and_one_that_is_held_has_a_proof() -> None:
-    held = {row[0]: row[2] for row in rows("Held today")}
+    held = {row[0]: row[2] for row in rows("Met")}
 
     assert set(held) >= IN_SCOPE
     assert [id for id, proof in held.items() if "::" not in proof] == []
@@ -85,11 +85,11 @@ def test_a_line_for_later_names_the_room_it_comes_with() -> None:
 
 
 def test_what_is_not_wanted_has_a_reason() -> None:
-    assert [row for row in rows("Not wanted") if not re.search(r"\w{3}.*\.", row[1])] == []
+    assert [row for row in rows("Refused") if not re.search(r"\w{3}.*\.", row[1])] == []
 
 
 PAGE = """
-| id | what holds here | proof |
+| id | behaviour | proof |
 |---|---|---|
 | Q1 | One | `tests/test_old.py::test_gone` |
 | Q12 | Two | |

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from headrace.model.claim import ClaimRequest
-from headrace.model.ids import uuid7
 from headrace.model.job import Job
-from headrace.model.names import Queue
+from headrace.model.names import Queue, uuid7
 from headrace.model.outcome import Done
 from headrace.stores.contract.store import Store
 

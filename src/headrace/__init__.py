@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     )
     from headrace.feeds.change import Change as Change
     from headrace.feeds.feed import Feed as Feed
+    from headrace.feeds.feed import SortedFeed as SortedFeed
     from headrace.feeds.feeds import Feeds as Feeds
     from headrace.feeds.item_queue import ItemQueue as ItemQueue
     from headrace.feeds.queue_events import QueueEvents as QueueEvents
-    from headrace.feeds.sorted_feed import SortedFeed as SortedFeed
     from headrace.feeds.subscription import Subscription as Subscription
     from headrace.model.claim import (
         Claim as Claim,
@@ -70,13 +70,13 @@ if TYPE_CHECKING:
     from headrace.model.errors import (
         StoreUnavailable as StoreUnavailable,
     )
-    from headrace.model.ids import uuid7 as uuid7
     from headrace.model.job import Job as Job
     from headrace.model.job import State as State
     from headrace.model.job import UpdateRunAt as UpdateRunAt
     from headrace.model.job import new_job as new_job
     from headrace.model.names import Queue as Queue
     from headrace.model.names import Shard as Shard
+    from headrace.model.names import uuid7 as uuid7
     from headrace.model.policy import Policy as Policy
     from headrace.stores.contract.store import Store as Store
     from headrace.stores.open import open_store as open_store

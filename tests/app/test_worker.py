@@ -30,7 +30,7 @@ from headrace import (
 )
 from headrace.app.decorators import WorkerFields
 from headrace.worker.events import JobsClaimed, JobsFinished, WorkerEvent
-from headrace.worker.middleware import Next
+from headrace.worker.handlers import Next
 from tests.app import importable_jobs
 from tests.support.stores import sqlite_url
 

@@ -15,8 +15,7 @@ from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import Job, Record, State
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Failed, JobError, Retried
-from headrace.model.policy import Policy
-from headrace.model.queue_config import DEFAULT_CONFIG
+from headrace.model.policy import DEFAULT_CONFIG, Policy
 from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore

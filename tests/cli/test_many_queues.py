@@ -18,7 +18,7 @@ from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.options import SourceOptions
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.forwarding_store import ForwardingStore, StoreCall
+from headrace.testing.faults import ForwardingStore, StoreCall
 from tests.cli.job_states import claim_all, dead_letters, finish_all, job, kill_all
 from tests.cli.support import run, with_store
 from tests.support.stores import sqlite_url

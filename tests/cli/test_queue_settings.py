@@ -9,7 +9,7 @@ from headrace.cli.queues.configure import read_changes
 from headrace.inspect.queues import settings_of
 from headrace.model.errors import Refused
 from headrace.model.names import Queue
-from headrace.model.queue_config import SETTABLE, QueueConfig
+from headrace.model.policy import SETTABLE, QueueConfig
 from headrace.stores.contract.store import Store
 from tests.cli.job_states import MAIL, job
 from tests.cli.support import run, with_store

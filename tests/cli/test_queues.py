@@ -4,7 +4,7 @@ from headrace.model.clock import SystemClock
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.model.outcome import Cancelled, Done, Failed
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
 from tests.cli.support import run, with_store

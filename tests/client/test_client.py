@@ -12,10 +12,9 @@ from headrace.client.codec import RAW
 from headrace.client.handle import Handle
 from headrace.model.clock import ManualClock
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
-from headrace.model.ids import uuid7
 from headrace.model.job import Job
 from headrace.model.limits import ENQUEUES_IN_FLIGHT_MAX
-from headrace.model.names import Queue
+from headrace.model.names import Queue, uuid7
 from headrace.stores.memory.store import MemoryStore
 from tests.client.relay_store import RelayStore
 from tests.client.worker_calls import claim

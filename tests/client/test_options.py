@@ -7,9 +7,8 @@ import pytest
 
 from headrace.client.options import OptionFields, Options
 from headrace.model.errors import Refused
-from headrace.model.ids import derived_id
 from headrace.model.job import Job, UpdateRunAt
-from headrace.model.names import Queue
+from headrace.model.names import Queue, derived_id
 from headrace.model.policy import NO_POLICY, Policy
 
 FRESH = "fresh"

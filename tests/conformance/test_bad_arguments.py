@@ -16,9 +16,8 @@ from headrace.model.job import State
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
 from headrace.stores.contract.dead_letters import DeadLetterFilter, DeadLetters
-from headrace.stores.contract.feeds import FeedStore
+from headrace.stores.contract.feeds import FeedStore, Items
 from headrace.stores.contract.integrity import Integrity
-from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.queues import Queues

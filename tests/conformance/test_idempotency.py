@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from headrace.model.ids import derived_id
 from headrace.model.job import State, UpdateRunAt
-from headrace.model.names import Queue
+from headrace.model.names import Queue, derived_id
 from headrace.model.outcome import Cancelled, Done, Failed, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play

@@ -11,8 +11,7 @@ from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Failed, Released, Retried
-from headrace.model.policy import Policy
-from headrace.model.queue_config import SETTABLE, QueueConfig
+from headrace.model.policy import SETTABLE, Policy, QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.catalog import find_queue
 from tests.support.play import BOOM, Play

@@ -13,8 +13,7 @@ from headrace.model import limits
 from headrace.model.job import UNBOUNDED_HI_MS, UNBOUNDED_LO_MS, BlockedJob, Job, UpdateRunAt, block
 from headrace.model.limits import PRIORITY_DEFAULT
 from headrace.model.names import Queue
-from headrace.model.policy import Policy
-from headrace.model.queue_config import SETTABLE, QueueConfig
+from headrace.model.policy import SETTABLE, Policy, QueueConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("tutorials", "how-to", "reference", "explanation")

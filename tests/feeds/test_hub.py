@@ -9,7 +9,7 @@ from headrace import Feeds, Refused, StoreUnavailable, Subscription
 from headrace.feeds import hub
 from headrace.model.limits import FEED_RETRY_MS
 from headrace.testing import FaultyStore
-from headrace.testing.forwarding_store import ForwardingStore, StoreCall
+from headrace.testing.faults import ForwardingStore, StoreCall
 from tests.feeds.changes import SOON_S, summaries, take, take_until
 
 SUBSCRIBERS = 1_000

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from headrace import Client, Feeds, Queue, Refused, Store
 from headrace.model.event import Entry
 from headrace.model.outcome import Done
-from headrace.testing.forwarding_store import ForwardingStore, StoreCall
+from headrace.testing.faults import ForwardingStore, StoreCall
 from tests.client.worker_calls import work
 from tests.feeds.changes import EVERYWHERE, SOON_S, summaries, take, take_until
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.errors import Refused
-from headrace.model.ids import derived_id, fingerprint, uuid7
 from headrace.model.limits import TIME_MS_MAX
-from headrace.model.names import Queue
+from headrace.model.names import Queue, derived_id, fingerprint, uuid7
 
 instants = st.integers(0, TIME_MS_MAX)
 entropies = st.binary(min_size=10, max_size=10)

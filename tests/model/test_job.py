@@ -6,10 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.model.errors import Refused
-from headrace.model.ids import derived_id
 from headrace.model.job import Job, State, UpdateRunAt, new_job, record_of, upsert
 from headrace.model.limits import DURATION_MS_MAX, PAYLOAD_BYTES_MAX, TIME_MS_MAX
-from headrace.model.names import Queue
+from headrace.model.names import Queue, derived_id
 from headrace.model.outcome import JobError
 from headrace.model.policy import Policy
 

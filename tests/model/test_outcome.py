@@ -12,8 +12,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import Record
 from headrace.model.limits import DURATION_MS_MAX, ERROR_CLASS_CHARS_MAX, ERROR_MESSAGE_CHARS_MAX, RESULT_BYTES_MAX
 from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried, check_outcome
-from headrace.model.policy import Policy
-from headrace.model.queue_config import DEFAULT_CONFIG
+from headrace.model.policy import DEFAULT_CONFIG, Policy
 
 BOOM = JobError("Boom", "it broke")
 NOW_MS = 1_000

@@ -5,8 +5,15 @@ import pytest
 from headrace.model.errors import Refused
 from headrace.model.limits import ATTEMPTS_MAX, DURATION_MS_MAX, RETENTION_MAX
 from headrace.model.names import Queue
-from headrace.model.policy import NO_POLICY, Policy
-from headrace.model.queue_config import DEFAULT_CONFIG, FAIL_QUEUE_CONFIG, SETTABLE, QueueConfig, first_config
+from headrace.model.policy import (
+    DEFAULT_CONFIG,
+    FAIL_QUEUE_CONFIG,
+    NO_POLICY,
+    SETTABLE,
+    Policy,
+    QueueConfig,
+    first_config,
+)
 
 HOUR_MS = 3_600_000
 

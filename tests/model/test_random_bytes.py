@@ -4,11 +4,11 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from headrace.model.ids import RANDOM_BYTES, random_bytes
+from headrace.model.names import RANDOM_BYTES, random_bytes
 
 FORKED = """
 import os, sys
-from headrace.model.ids import random_bytes
+from headrace.model.names import random_bytes
 
 random_bytes(10)
 for _ in range(3):

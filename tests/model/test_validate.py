@@ -12,8 +12,7 @@ from headrace.model.feed import FeedConfig, FeedCursor, FeedName, ItemPosition, 
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Failed, JobError, Released, Retried
-from headrace.model.policy import Policy
-from headrace.model.queue_config import DEFAULT_CONFIG
+from headrace.model.policy import DEFAULT_CONFIG, Policy
 from headrace.model.times import duration_ms, instant_ms
 from headrace.model.validate import bounded_repr, nearest
 

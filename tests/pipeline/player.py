@@ -33,7 +33,7 @@ class Playing:
     def __init__(self, checkpoint: Checkpoint, options: dict[str, str], *, available_now: bool = False) -> None:
         source = HeadraceSource(CaseInsensitiveDict(options))
         # Its type is that of Spark's base class, which lacks what streams may offer besides.
-        self.reader: Any = cast(Any, source.streamReader(source.schema()))
+        self.reader: Any = cast("Any", source.streamReader(source.schema()))
         self.checkpoint = checkpoint
         self.partitions = 0
         """How many tasks the last batch had."""

@@ -26,7 +26,7 @@ from tests.pipeline.histories import duckdb_places, places, polars_rows, put, ro
 
 @pytest.fixture(params=["delta", "parquet"])
 def form(request: pytest.FixtureRequest) -> Form:
-    return cast(Form, request.param)
+    return cast("Form", request.param)
 
 
 def expected(last: int, queue: str = "mail") -> list[tuple[str, str, int, int]]:

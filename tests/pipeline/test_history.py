@@ -247,7 +247,7 @@ def test_a_second_run_is_refused_whatever_it_selects_and_the_first_goes_on(spark
         metadata = (folder / CHECKPOINT / "metadata").read_bytes()
         for selection in ({}, {"queue": "mail"}, {"tenant": "acme", "consumer": "other"}):
             with pytest.raises(BadConfig, match=r"another run writes the history in .*; let it end"):
-                follow_history(spark, url, folder, once=True, **cast(Any, selection))
+                follow_history(spark, url, folder, once=True, **cast("Any", selection))
         assert metadata == (folder / CHECKPOINT / "metadata").read_bytes()
         compact(folder)
         tell(url, fill(MAIL, 4, since=4))

@@ -123,7 +123,7 @@ def test_a_folder_with_something_else_is_refused_and_left_as_it_is(tmp_path: Pat
     (tmp_path / "mine" / "letter.txt").touch()
 
     with pytest.raises(BadConfig, match=r"holds something else \('letter.txt'\)"):
-        follow_history(cast(Any, None), sqlite_url(tmp_path), tmp_path / "mine")
+        follow_history(cast("Any", None), sqlite_url(tmp_path), tmp_path / "mine")
 
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 
@@ -158,7 +158,7 @@ def test_a_setting_that_makes_no_sense_is_refused_before_spark_is_asked(
     usual = {"url": sqlite_url(tmp_path), "folder": str(tmp_path / "history")}
 
     with pytest.raises((BadConfig, Refused), match=sentence):
-        follow_history(cast(Any, None), **(usual | given))
+        follow_history(cast("Any", None), **(usual | given))
     assert not (tmp_path / "history").exists()
 
 
@@ -191,7 +191,7 @@ def test_one_run_has_the_right_to_write_a_history_and_none_after_it_was_stopped(
 
     with pytest.raises(BadConfig, match="was stopped, and writes no more"):
         Writer(history_table(tmp_path), tmp_path, first, HistoryState(), SourceOptions(url=""), None).write(
-            cast(Any, None), 0
+            cast("Any", None), 0
         )
     second.release()
 

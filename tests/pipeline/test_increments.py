@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from headrace.model.ids import uuid7
+from headrace.model.names import uuid7
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Events
 from headrace.pipeline.source.schema import JOURNAL

@@ -27,9 +27,8 @@ from pyspark.sql.types import (
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.errors import BadConfig, Refused, StoreUnavailable
-from headrace.model.ids import derived_id
 from headrace.model.job import Job
-from headrace.model.names import Queue
+from headrace.model.names import Queue, derived_id
 from headrace.model.policy import Policy
 from headrace.pipeline.sinks import enqueue
 from headrace.pipeline.source.options import WriteOptions

@@ -10,9 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from headrace.feeds.change import Change
-from headrace.feeds.feed import Feed
+from headrace.feeds.feed import Feed, SortedFeed
 from headrace.feeds.feeds import Feeds
-from headrace.feeds.sorted_feed import SortedFeed
 from headrace.feeds.subscription import ChangeStream, Subscription
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.stores.open import open_store

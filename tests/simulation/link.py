@@ -10,7 +10,7 @@ from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.finished import FinishedJob
 from headrace.model.job import Job, State
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import (
     ALL_IDS,
     Cancellation,

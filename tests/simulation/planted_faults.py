@@ -8,7 +8,7 @@ SETTLER = "headrace.worker.settler"
 CLAIMER = "headrace.worker.claimer"
 RUNNER = "headrace.worker.runner"
 OUTCOMES = "headrace.worker.outcomes"
-CAPACITY = "headrace.worker.capacity"
+CAPACITY = "headrace.worker.claimer"
 BATCHING = "headrace.client.batching"
 OPTIONS = "headrace.client.options"
 

@@ -11,7 +11,7 @@ from headrace.model.integrity import Schema
 from headrace.stores.open import migrate, schema_of
 from headrace.stores.postgres.connection import connect as connect_postgres
 from headrace.stores.postgres.connection import settings_of
-from headrace.stores.postgres.migrate import migrate as migrate_postgres
+from headrace.stores.postgres.server import migrate as migrate_postgres
 from headrace.stores.postgres.sql import migration_names as postgres_steps
 from headrace.stores.postgres.sql import migrations as postgres_migrations
 from headrace.stores.redis.library import LAYOUT, read_library
@@ -103,8 +103,8 @@ async def test_a_postgres_schema_is_read_without_creating_it(monkeypatch: pytest
     first = postgres_migrations()
     known = first[-1][0] + 1
     steps = [*postgres_steps(), f"{known:04}_later"]
-    monkeypatch.setattr("headrace.stores.postgres.migrate.migrations", lambda: [*first, (known, ["SELECT 1;"])])
-    monkeypatch.setattr("headrace.stores.postgres.migrate.migration_names", lambda: steps)
+    monkeypatch.setattr("headrace.stores.postgres.server.migrations", lambda: [*first, (known, ["SELECT 1;"])])
+    monkeypatch.setattr("headrace.stores.postgres.server.migration_names", lambda: steps)
 
     missing = await schema_of(url)
     schemas = postgres_server().ask("SELECT count(*) FROM pg_namespace WHERE nspname = 'looked_at'")

@@ -13,7 +13,7 @@ from headrace.model.job import new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.postgres.connection import Connection, connect, settings_of
-from headrace.stores.postgres.migrate import migrate
+from headrace.stores.postgres.server import migrate
 from headrace.stores.postgres.sql import migrations, sql
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.schemas import new_schema, schema_of
@@ -79,7 +79,7 @@ def test_a_later_step_is_applied_once_to_a_schema_that_has_the_earlier_ones(
         migrate(connection, settings)
         connection.execute("INSERT INTO queue (tenant, name, shards, config) VALUES ('default', 'mail', 1, '{}')")
         later = (first[-1][0] + 1, ["CREATE TABLE later (one integer);", "INSERT INTO later VALUES (1);"])
-        monkeypatch.setattr("headrace.stores.postgres.migrate.migrations", lambda: [*first, later])
+        monkeypatch.setattr("headrace.stores.postgres.server.migrations", lambda: [*first, later])
 
         layouts = [migrate(connection, settings) for _ in range(2)]
         found = connection.execute("SELECT (SELECT count(*) FROM later), (SELECT count(*) FROM queue)").fetchall()

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.model import limits, rank
 from headrace.model.errors import BadConfig
-from headrace.model.queue_config import FAIL_QUEUE_CONFIG, QueueConfig
+from headrace.model.policy import FAIL_QUEUE_CONFIG, QueueConfig
 from headrace.stores.redis.library import order_parts, read_library, read_uses
 
 ROOM = files("headrace.stores.redis") / "lua"

@@ -14,8 +14,7 @@ from headrace.model.clock import SystemClock
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
-from headrace.stores.sqlite.connection_thread import ConnectionThread, Occupied
-from headrace.stores.sqlite.loop_writer import REST, SLOW_SECONDS, LoopWriter, Mode
+from headrace.stores.sqlite.connection_thread import REST, SLOW_SECONDS, ConnectionThread, LoopWriter, Mode, Occupied
 from headrace.stores.sqlite.store import SqliteStore
 
 QUEUE = Queue("mail", "acme")

@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headrace.model import decision, event, ids, job, policy, queue_config
+from headrace.model import decision, event, job, names, policy
 from headrace.model.names import Queue
+from headrace.model.policy import DEFAULT_CONFIG
 from headrace.model.results import Replayed
-from headrace.stores.engine import cancel, claim, dead_letters, enqueue, finish, journal, rows, settle, step
+from headrace.stores.engine import cancel, claim, dead_letters, enqueue, journal, rows, settle, step
 from headrace.stores.engine import jobs as engine_jobs
 from headrace.stores.engine.journal import EngineJournal
 from headrace.stores.memory import rows as memory_rows
@@ -290,7 +291,10 @@ def backoff_starts_doubled() -> None:
 
 @fault("test_settle.py::test_max_attempts_is_the_exact_number_of_runs")
 def a_changed_configuration_is_not_followed() -> None:
-    queue_config.QueueConfig.effective = lambda self, policy: queue_config.DEFAULT_CONFIG  # type: ignore[method-assign]
+    def effective(self: policy.QueueConfig, policy: policy.Policy) -> policy.QueueConfig:
+        return DEFAULT_CONFIG
+
+    policy.QueueConfig.effective = effective  # type: ignore[method-assign]
 
 
 # Blocked jobs.
@@ -315,7 +319,7 @@ def a_blocked_job_is_lost_on_retry() -> None:
 
 @fault("test_blocked_jobs.py::test_a_blocked_job_becomes_a_job_of_its_own_when_the_active_one_is_over")
 def a_blocked_job_is_lost_when_its_namesake_ends() -> None:
-    swap(finish.free_blocked_job, lambda at, id: at.rows.drop_blocked_job(id))
+    swap(settle.free_blocked_job, lambda at, id: at.rows.drop_blocked_job(id))
 
 
 @fault("test_blocked_jobs.py::test_flags_of_one_enqueue_are_not_undone_by_the_next")
@@ -391,7 +395,7 @@ def a_key_holds_at_its_end() -> None:
 
 @fault("test_idempotency.py::test_a_key_that_stands_for_other_work_is_a_conflict_and_changes_nothing")
 def a_fingerprint_leaves_out_the_payload() -> None:
-    old = ids.fingerprint
+    old = names.fingerprint
     swap(old, lambda kind, payload, explicit_id: old(kind, b"", explicit_id))
 
 
@@ -504,7 +508,7 @@ def a_dead_letter_is_replayed_over_its_waiting_namesake() -> None:
 
 @fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_fail_queue_in_the_same_step")
 def a_fail_job_is_lost_while_the_fail_queue_is_empty() -> None:
-    old = finish.die
+    old = settle.die
 
     def die(at: Any, *args: Any) -> Any:
         was = at.rows.config
@@ -521,7 +525,7 @@ def a_fail_job_is_lost_while_the_fail_queue_is_empty() -> None:
 
 @fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_fail_queue_in_the_same_step")
 def the_payload_of_a_fail_job_is_no_json() -> None:
-    old = finish.fail_payload
+    old = settle.fail_payload
     swap(old, lambda record, *args: old(record, *args).replace(b'"' + record.id.encode() + b'"', record.id.encode()))
 
 

@@ -11,7 +11,7 @@ from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import Job, Record, State, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Outcome
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Cancellation, Counts, Enqueued, Extended, Found, Removed, Repaired, Replayed, Settled
 from headrace.stores.contract.store import Store
 

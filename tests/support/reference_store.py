@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headrace.model.clock import SystemClock
 from headrace.model.names import Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.rows import MemoryRows
 from headrace.stores.memory.store import MemoryStore, MemoryTx

@@ -18,7 +18,7 @@ from headrace.model.results import Enqueued
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing import FaultyStore, KitStore
-from headrace.testing.forwarding_store import NAMES, PARTS
+from headrace.testing.faults import NAMES, PARTS
 
 MAIL = Queue("mail")
 SOON_S = 10.0

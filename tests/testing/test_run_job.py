@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headrace import App, Context, Fail, JobFailed, Refused, Release, Retry, current
 from headrace.testing import AsyncKit, Kit, using
-from headrace.worker.middleware import Next
+from headrace.worker.handlers import Next
 from tests.testing.shop import ANSWERS, LOG, NOWHERE, mail, sync, welcome
 
 app = App(NOWHERE)

@@ -57,15 +57,12 @@ FILE_LINES = range(40, 401)
 SHORT_FILES = {
     "cli/exit_codes.py": "what main and all commands end with",
     "cli/workers.py": "one command",
-    "client/tasks.py": "client and worker start tasks alike, and both mind the version of Python here only",
     "model/clock.py": "the door of the system clock",
     "model/redact.py": "what every room calls before a text is shown",
     "pipeline/spark_errors.py": "what every part of the pipeline calls around Spark",
     "pipeline/history/compact.py": "what users import to compact a history",
     "pipeline/history/layout.py": "the columns and order of the table, apart from who writes and who compacts it",
     "stores/sqlite/sql.py": "the door of the SQL files",
-    "worker/middleware.py": "the form of a middleware, which users import",
-    "worker/reconnect.py": "one class of its own",
 }
 """Files below 40 lines, with the reason; `__init__` and the contract need none."""
 

@@ -15,8 +15,7 @@ from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig
 from headrace.worker.events import WorkerEvent
-from headrace.worker.handlers import Handler, Handlers, handler_of
-from headrace.worker.middleware import Middleware
+from headrace.worker.handlers import Handler, Handlers, Middleware, handler_of
 from headrace.worker.worker import OpenStore, Worker
 
 N = TypeVar("N")

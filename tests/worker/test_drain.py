@@ -12,7 +12,7 @@ from headrace.model.job import State
 from headrace.model.outcome import Released
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import DOWN, LOST, FaultyStore
-from headrace.worker import reconnect as reconnect_module
+from headrace.worker import fetch_loop
 from headrace.worker import worker as worker_module
 from headrace.worker.context import current
 from headrace.worker.events import JobsClaimed, JobsFinished, LeaseLost, Lifecycle
@@ -354,8 +354,8 @@ async def test_a_store_that_comes_back_in_time_gets_the_settlements(flaky: Fault
 
 async def test_a_worker_that_ends_does_not_pause_for_long(flaky: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """TB5: the little time for the last settlements is used."""
-    monkeypatch.setattr(reconnect_module, "PAUSE_MS", 60_000)
-    monkeypatch.setattr(reconnect_module, "PAUSE_MS_MAX", 60_000)
+    monkeypatch.setattr(fetch_loop, "PAUSE_MS", 60_000)
+    monkeypatch.setattr(fetch_loop, "PAUSE_MS_MAX", 60_000)
     gate = Gate()
     await flaky.jobs.enqueue([job("a")])
     worker = build_worker(flaky, build_handlers(work=gate.work), poll="1h")

@@ -14,8 +14,7 @@ from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.job import State
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.testing.faults import DOWN, LOST, FaultyStore
-from headrace.testing.forwarding_store import StoreCall
+from headrace.testing.faults import DOWN, LOST, FaultyStore, StoreCall
 from headrace.worker.context import current
 from headrace.worker.events import JobsClaimed, JobsFinished, LeaseLost, Lifecycle
 from tests.support.stores import SHARED_URLS

@@ -13,7 +13,7 @@ from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker import heartbeat
-from headrace.worker.delivery import ActiveDelivery
+from headrace.worker.events import ActiveDelivery
 from headrace.worker.heartbeat import Heartbeat, ThreadHeartbeat
 from tests.support.process import wait_until
 from tests.worker.support import MAIL, job

@@ -16,8 +16,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
-from headrace.worker.delivery import ActiveDelivery, Stop
-from headrace.worker.events import JobsClaimed, JobsFinished
+from headrace.worker.events import ActiveDelivery, JobsClaimed, JobsFinished, Stop
 from headrace.worker.handlers import handler_of
 from headrace.worker.job_log import JobLog
 from headrace.worker.log_format import JOB_LOG

@@ -22,8 +22,15 @@ from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
-from headrace.worker.delivery import ActiveDelivery
-from headrace.worker.events import EventEmitter, HandlerStuck, JobsClaimed, JobsFinished, LeaseLost, Lifecycle
+from headrace.worker.events import (
+    ActiveDelivery,
+    EventEmitter,
+    HandlerStuck,
+    JobsClaimed,
+    JobsFinished,
+    LeaseLost,
+    Lifecycle,
+)
 from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
 from headrace.worker.job_log import JobLog

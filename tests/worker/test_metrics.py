@@ -18,9 +18,9 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
-from headrace.worker.counts import WorkerCounts
 from headrace.worker.events import EventEmitter, LeaseLost, Lifecycle
 from headrace.worker.exceptions import Fail, Release
+from headrace.worker.health import WorkerCounts
 from headrace.worker.metrics import Metrics, MetricsServer, PrometheusPage
 from headrace.worker.settler import Settler
 from tests.worker.support import SOON_S, build_handlers, build_worker, job, jobs, run_until_idle

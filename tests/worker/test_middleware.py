@@ -9,8 +9,7 @@ from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context, current
 from headrace.worker.exceptions import Release
-from headrace.worker.handlers import handler_of
-from headrace.worker.middleware import Next
+from headrace.worker.handlers import Next, handler_of
 from tests.worker import process_handlers
 from tests.worker.support import build_handlers, dead_letters, find, job, run_until_idle
 

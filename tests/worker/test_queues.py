@@ -7,7 +7,7 @@ import pytest
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
-from headrace.worker.capacity import QueueOrder
+from headrace.worker.claimer import QueueOrder
 from headrace.worker.handlers import Handlers, handler_of
 from tests.worker.support import MAIL, job, jobs, run_until_idle
 

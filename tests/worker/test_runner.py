@@ -14,10 +14,8 @@ from headrace.model.job import Record
 from headrace.model.outcome import Cancelled, JobError, Outcome, Released, Retried
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context
-from headrace.worker.delivery import ActiveDelivery, Stop
-from headrace.worker.events import EventEmitter
-from headrace.worker.handlers import handler_of
-from headrace.worker.middleware import Middleware, Next
+from headrace.worker.events import ActiveDelivery, EventEmitter, Stop
+from headrace.worker.handlers import Middleware, Next, handler_of
 from headrace.worker.outcomes import Outcomes
 from headrace.worker.pools.process_pool import ProcessPool
 from headrace.worker.pools.threads import ThreadPool

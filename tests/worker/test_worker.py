@@ -14,7 +14,7 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.testing.forwarding_store import ForwardingStore, StoreCall
+from headrace.testing.faults import ForwardingStore, StoreCall
 from headrace.worker.config import WorkerConfig
 from headrace.worker.events import JobsClaimed, JobsFinished
 from headrace.worker.exceptions import Retry

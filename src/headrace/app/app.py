@@ -9,22 +9,28 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headrace.app.connections import BorrowedStore, Connections
-from headrace.app.decorators import FailDecorator, FailFields, JobDecorator, JobFields, WorkerFields, with_tenant
+from headrace.app.decorators import (
+    FailDecorator,
+    FailFields,
+    JobDecorator,
+    JobFields,
+    Registry,
+    WorkerFields,
+    in_worker_process,
+    with_tenant,
+)
 from headrace.app.discovery import url_of
 from headrace.app.job_function import AsyncJobFunction, JobFunction, P, PlainJobFunction, R
-from headrace.app.registry import Registry, in_worker_process
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.client.options import JobMaker
 from headrace.feeds.context import Instance
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.ids import random_bytes
-from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
+from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue, random_bytes
 from headrace.model.redact import redact_url
 from headrace.stores.contract.store import Store
-from headrace.worker.handlers import Handlers
-from headrace.worker.middleware import Middleware
+from headrace.worker.handlers import Handlers, Middleware
 
 if TYPE_CHECKING:
     from headrace.feeds.blocking import BlockingFeeds

@@ -13,12 +13,11 @@ from headrace.app.app import App
 from headrace.app.program import rare_collection
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.validate import bounded_repr
-from headrace.worker.counts import WorkerCounts
+from headrace.worker.health import WorkerCounts
 from headrace.worker.job_log import JobLog
 from headrace.worker.logging import default_format, is_logging_set_up, setup_logs
 from headrace.worker.pools import main_module
-from headrace.worker.supervisor.link import SupervisorLink
-from headrace.worker.supervisor.messages import WorkerSpec, failure_of
+from headrace.worker.supervisor.messages import SupervisorLink, WorkerSpec, failure_of
 
 if TYPE_CHECKING:
     from headrace.worker.events import Listener

@@ -10,8 +10,7 @@ from headrace.model.event import Event
 from headrace.model.job import Record
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.outcome import JobError
-from headrace.model.policy import Policy
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import Policy, QueueConfig
 from headrace.model.redact import redact
 from headrace.model.times import ago_text, duration_text, instant_text
 

@@ -14,10 +14,9 @@ from headrace.client.handle import AnyHandle, Handle
 from headrace.client.options import JobMaker, OptionFields
 from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
-from headrace.model.ids import random_bytes
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUES_IN_FLIGHT_MAX
-from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
+from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue, random_bytes
 from headrace.model.results import Cancellation, Found, Removed
 from headrace.model.times import Duration, duration_ms
 

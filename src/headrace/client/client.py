@@ -11,10 +11,9 @@ from headrace.client.handle import Handle, outcome_of, wait_for
 from headrace.client.options import JobMaker, OptionFields
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import Refused
-from headrace.model.ids import random_bytes
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
-from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
+from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue, random_bytes
 from headrace.model.results import Cancellation, Enqueued, Found, Removed
 from headrace.model.times import Duration, duration_ms
 from headrace.stores.contract.store import Store

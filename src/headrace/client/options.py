@@ -10,10 +10,9 @@ from msgspec.structs import force_setattr, replace
 from headrace.client.codec import Codec
 from headrace.model.clock import Clock
 from headrace.model.errors import Refused
-from headrace.model.ids import RANDOM_BYTES, derived_id, uuid7
 from headrace.model.job import NO_HEADERS, Job, UpdateRunAt
 from headrace.model.limits import PAYLOAD_BYTES_MAX
-from headrace.model.names import Queue
+from headrace.model.names import RANDOM_BYTES, Queue, derived_id, uuid7
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.model.times import Duration, Instant, duration_ms, instant_ms
 from headrace.model.validate import bounded_repr

@@ -11,10 +11,9 @@ from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.feeds.change import Change
 from headrace.feeds.context import FeedContext, Instance, context_of
-from headrace.feeds.feed import AnyFeed, Feed, FollowedFeed
+from headrace.feeds.feed import AnyFeed, Feed, FollowedFeed, SortedFeed
 from headrace.feeds.feeds import FeedListing, Feeds, FeedSettings
 from headrace.feeds.item_queue import ItemQueue
-from headrace.feeds.sorted_feed import SortedFeed
 from headrace.feeds.subscription import ChangeStream
 from headrace.model.clock import monotonic_ms
 from headrace.model.feed import FeedConfig, FeedName, FeedType, Item

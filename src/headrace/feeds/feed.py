@@ -1,15 +1,17 @@
-"""A feed keeps items in the order of their publication, bounded by count and age."""
+"""Feeds in the order of publication, bounded by count and age, and feeds in the order that callers choose."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from headrace.client.tasks import UNANSWERED
 from headrace.feeds.context import FeedContext, snapshot
-from headrace.feeds.publish import publish, publish_many
 from headrace.feeds.subscription import Subscription
-from headrace.model.errors import Refused
-from headrace.model.feed import FeedConfig, FeedName, Publication
-from headrace.model.results import FeedState, ItemsSnapshot
+from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.feed import FIRST, LAST, FeedConfig, FeedName, ItemPosition, Move, Publication
+from headrace.model.limits import BATCH_MAX, PUBLISH_BYTES_MAX
+from headrace.model.results import FeedState, ItemsSnapshot, Published
 from headrace.model.times import Duration
+from headrace.model.validate import cut
 
 
 class AnyFeed:
@@ -142,3 +144,141 @@ def with_ids(items: Iterable[object], ids: Sequence[str] | None) -> list[tuple[o
     if len(ids) != len(listed):
         raise Refused("bad_id", f"{len(listed)} items and {len(ids)} ids were given; give each item an id, or none")
     return list(zip(listed, ids, strict=True))
+
+
+class SortedFeed(FollowedFeed):
+    """Items at positions that the caller chooses. Ids are numbers by default: "1", "2", …
+
+    A known id is edited, and moved to the new position.
+    """
+
+    async def append(self, item: object, *, id: str | None = None) -> str:
+        """Put an item last and return its id."""
+        return await self._put(item, id, LAST)
+
+    async def prepend(self, item: object, *, id: str | None = None) -> str:
+        """Put an item first and return its id."""
+        return await self._put(item, id, FIRST)
+
+    async def before(self, other: str, item: object, *, id: str | None = None) -> str:
+        """Put an item before the item `other`; raises `Refused` (`unknown_neighbour`) if `other` does not exist."""
+        return await self._put(item, id, ItemPosition("before", other))
+
+    async def after(self, other: str, item: object, *, id: str | None = None) -> str:
+        """Put an item after the item `other`; raises `Refused` (`unknown_neighbour`) if `other` does not exist."""
+        return await self._put(item, id, ItemPosition("after", other))
+
+    async def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
+        """Put any number of items last, in their order and in as few calls as possible, and return their ids."""
+        encode = self._context.codec.encode
+        publications = (Publication(encode(item), id) for item, id in with_ids(items, ids))
+        return await publish_many(self._context, self.feed, publications)
+
+    async def move(
+        self, id: str, *, before: str | None = None, after: str | None = None, first: bool = False, last: bool = False
+    ) -> bool:
+        """Move an item to a position; False if it is there already, as next to itself.
+
+        Raises `Refused`: `unknown_item`, or `unknown_neighbour` if the other item does not exist.
+        """
+        position = _position(before, after, first, last)
+        store, instance = self._context.store, self._context.instance
+        [answer] = await store.items.move(self.feed, [Move(id, position)], instance=instance)
+        if answer.status == "unknown":
+            raise unknown_item(self.feed, id)
+        if answer.status == "unknown_neighbour":
+            raise unknown_neighbour(self.feed, position.id or "")
+        return answer.status == "moved"
+
+    async def _put(self, item: object, id: str | None, position: ItemPosition) -> str:
+        return await publish(self._context, self.feed, Publication(self._context.codec.encode(item), id, position))
+
+
+def _position(before: str | None, after: str | None, first: bool, last: bool) -> ItemPosition:
+    positions = [before is not None, after is not None, first, last]
+    if sum(positions) != 1:
+        raise Refused(
+            "bad_position", f"a move goes to one position; found {sum(positions)}; give before, after, first or last"
+        )
+    if before is not None:
+        return ItemPosition("before", before)
+    if after is not None:
+        return ItemPosition("after", after)
+    return FIRST if first else LAST
+
+
+async def publish(context: FeedContext, feed: FeedName, publication: Publication) -> str:
+    """Publish one item and return its id; raises `Refused` if the store does not accept it."""
+    [answer] = await context.store.items.publish(feed, [publication], instance=context.instance)
+    if not answer.ok or answer.id is None:
+        raise refusal(feed, publication, answer)
+    return answer.id
+
+
+async def publish_many(context: FeedContext, feed: FeedName, publications: Iterable[Publication]) -> list[str]:
+    """Publish items in their order and return their ids.
+
+    Raises `Refused` at the first item that the store does not accept. If the store stops answering, raises
+    `OutcomeUnknown` with the published ids in `known`.
+    """
+    ids: list[str] = []
+    for batch in batches(publications):
+        try:
+            answers = await context.store.items.publish(feed, batch, instance=context.instance)
+        except UNANSWERED as error:
+            if not ids and isinstance(error, StoreUnavailable):
+                raise
+            raise OutcomeUnknown(
+                f"{len(ids):,} items were published and of {len(batch):,} it is not known: {error}",
+                known=ids,
+                unknown=[each.id for each in batch if each.id is not None],
+            ) from error
+        ids += [answer.id for answer in answers if answer.ok and answer.id is not None]
+        for publication, answer in zip(batch, answers, strict=True):
+            if not answer.ok:
+                raise refusal(feed, publication, answer, len(ids))
+    return ids
+
+
+def batches(publications: Iterable[Publication]) -> Iterator[Sequence[Publication]]:
+    """The publications in batches of at most one call's size."""
+    batch: list[Publication] = []
+    size = 0
+    for each in publications:
+        if batch and (len(batch) == BATCH_MAX or size + len(each.item) > PUBLISH_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(each)
+        size += len(each.item)
+    if batch:
+        yield batch
+
+
+def refusal(feed: FeedName, publication: Publication, answer: Published, published: int = 0) -> Refused:
+    """The error for an item that was not published."""
+    match answer.status:
+        case "unknown":
+            refused = unknown_item(feed, publication.id or "")
+        case "unknown_neighbour":
+            refused = unknown_neighbour(feed, publication.position.id or "")
+        case "full":
+            message = f"{str(feed)!r} is full; retract or take items, or raise its items_max"
+            refused = Refused(
+                "full", message if not published else f"{published:,} items were published, then {message}"
+            )
+        case _:
+            message = f"{str(feed)!r} holds an item {cut(publication.id or '')!r} already; put it under another id"
+            refused = Refused("known_item", message)
+    return refused
+
+
+def unknown_item(feed: FeedName, id: str) -> Refused:
+    """The refusal to change a missing item."""
+    return Refused("unknown_item", f"{str(feed)!r} holds no item {cut(id)!r} (any more); publish it first")
+
+
+def unknown_neighbour(feed: FeedName, id: str) -> Refused:
+    """The refusal of a position next to a missing item."""
+    return Refused(
+        "unknown_neighbour", f"{str(feed)!r} holds no item {cut(id)!r} to stand next to (any more); choose another"
+    )

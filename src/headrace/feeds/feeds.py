@@ -9,10 +9,9 @@ from msgspec import Struct
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.feeds.context import FeedContext, context_of, instance_name, snapshot
-from headrace.feeds.feed import Feed
+from headrace.feeds.feed import Feed, SortedFeed
 from headrace.feeds.item_queue import ItemQueue
 from headrace.feeds.queue_events import QueueEvents
-from headrace.feeds.sorted_feed import SortedFeed
 from headrace.feeds.subscription import Subscription
 from headrace.model.clock import Clock
 from headrace.model.errors import Refused

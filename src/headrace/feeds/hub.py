@@ -8,14 +8,14 @@ from typing import Any, Literal
 from weakref import WeakSet
 
 from headrace.client.codec import Codec
-from headrace.client.retry import UNANSWERED, feed_backoff, retry_forever
+from headrace.client.tasks import UNANSWERED, feed_backoff, retry_forever
 from headrace.feeds.change import Change, live, of_item, of_log
 from headrace.feeds.context import snapshot
 from headrace.model.feed import Changed, FeedCursor, FeedName
 from headrace.model.limits import FEED_LOOK_MS, HUB_BYTES_MAX, HUB_CHANGES_MAX
 from headrace.model.results import ItemsSnapshot
 from headrace.stores.contract.store import Store
-from headrace.stores.shared.singleflight import SingleFlight, retrieve_error
+from headrace.stores.shared.waiters import SingleFlight, retrieve_error
 
 
 class DecodedPage:

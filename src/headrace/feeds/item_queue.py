@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from headrace.client.retry import UNANSWERED, Backoff, feed_backoff
-from headrace.feeds.feed import AnyFeed
-from headrace.feeds.publish import publish, publish_many
+from headrace.client.tasks import UNANSWERED, Backoff, feed_backoff
+from headrace.feeds.feed import AnyFeed, publish, publish_many
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.feed import FIRST, LAST, FeedName, Item, ItemPosition, Publication
 from headrace.model.limits import BATCH_MAX, FEED_LOOK_MS

@@ -8,7 +8,7 @@ from heapq import merge
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from headrace.client.retry import retry_forever
+from headrace.client.tasks import retry_forever
 from headrace.feeds.change import Change
 from headrace.feeds.subscription import ChangeStream
 from headrace.model.errors import Refused

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from headrace.client.codec import Codec
-from headrace.client.retry import retry_forever
+from headrace.client.tasks import retry_forever
 from headrace.feeds.change import Change, live
 from headrace.feeds.hub import Hub, LogPage, hub_of
 from headrace.model.errors import Refused
@@ -18,7 +18,7 @@ from headrace.model.limits import CHANGES_PER_BATCH_MAX, FEED_LOOK_MS
 from headrace.model.results import Changes
 from headrace.model.times import Duration, duration_ms
 from headrace.stores.contract.store import Store
-from headrace.stores.shared.singleflight import retrieve_error
+from headrace.stores.shared.waiters import retrieve_error
 
 T = TypeVar("T")
 

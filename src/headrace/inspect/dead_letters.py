@@ -19,7 +19,7 @@ from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.times import read_past_ms
 from headrace.model.validate import bounded_repr, check_storable
 from headrace.stores.contract.dead_letters import DeadLetterFilter

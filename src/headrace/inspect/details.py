@@ -23,7 +23,7 @@ from headrace.inspect.views import (
 )
 from headrace.model.job import State
 from headrace.model.names import Queue
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 

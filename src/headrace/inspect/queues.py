@@ -6,7 +6,7 @@ from headrace.inspect.jobs import instant_or_none
 from headrace.inspect.lookup import look_at_each, queue_of
 from headrace.inspect.workers import WorkerListRow, list_workers
 from headrace.model.names import Queue
-from headrace.model.queue_config import SETTABLE, QueueConfig, first_config
+from headrace.model.policy import SETTABLE, QueueConfig, first_config
 from headrace.model.results import Counts
 from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.contract.store import Store

@@ -10,8 +10,7 @@ from headrace.inspect.jobs import ErrorView, instant_or_none
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import Record
 from headrace.model.names import Queue
-from headrace.model.policy import Policy
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import Policy, QueueConfig
 from headrace.model.results import Found
 from headrace.model.times import instant_text
 

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from headrace.model.job import Record
 from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
-from headrace.model.policy import backoff
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig, backoff
 
 Reason = Literal["attempts", "stalls", "failed", "expired"]
 STALLED = JobError("Stalled", "the lease ran out before the delivery was settled")

@@ -6,7 +6,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.model.errors import Refused
-from headrace.model.ids import derived_id, fingerprint
 from headrace.model.limits import (
     DURATION_MS_MAX,
     FAIL_QUEUE_ID_CHARS_MAX,
@@ -19,7 +18,7 @@ from headrace.model.limits import (
     TAG_CHARS_MAX,
     TIME_MS_MAX,
 )
-from headrace.model.names import Queue
+from headrace.model.names import Queue, derived_id, fingerprint
 from headrace.model.outcome import JobError
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.model.validate import bounded_repr, check_bytes, check_int, check_storable, check_text, check_time

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import (
 from headrace.model.errors import BadConfig
 from headrace.pipeline.query_progress import lag, lost, skipped
 from headrace.pipeline.spark_session import is_connect
-from headrace.worker.counts import Histogram, Labels
+from headrace.worker.health import Histogram, Labels
 from headrace.worker.metrics import MetricsServer, PrometheusPage, prometheus
 
 QUERY = ("query",)

@@ -9,8 +9,8 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.client.retry import retry
-from headrace.feeds.publish import batches, refusal
+from headrace.client.tasks import retry
+from headrace.feeds.feed import batches, refusal
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName, Publication
 from headrace.model.times import instant_text

@@ -158,7 +158,7 @@ async def schema_of(url: str) -> Schema:
     if parts.scheme in POSTGRES:
         with needing_postgres():
             from headrace.stores.postgres.connection import settings_of
-            from headrace.stores.postgres.migrate import schema_of as schema_of_database
+            from headrace.stores.postgres.server import schema_of as schema_of_database
         return await asyncio.to_thread(schema_of_database, settings_of(url))
     if parts.scheme in REDIS:
         with needing_redis():

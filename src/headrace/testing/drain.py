@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.app.app import App
-from headrace.app.registry import in_worker_process
+from headrace.app.decorators import in_worker_process
 from headrace.client.codec import RAW
 from headrace.model import outcome as model
 from headrace.model.claim import Claim
@@ -21,8 +21,7 @@ from headrace.testing.store import KitStore
 from headrace.worker.context import Context
 from headrace.worker.events import JobsClaimed, WorkerEvent
 from headrace.worker.exceptions import HandlerEnd
-from headrace.worker.handlers import Handlers
-from headrace.worker.middleware import Next
+from headrace.worker.handlers import Handlers, Next
 
 if TYPE_CHECKING:
     from headrace.worker.worker import Worker

@@ -9,11 +9,10 @@ from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.stores.engine.signals import has_work, next_later_ms
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.call_log import CallLog
 from headrace.testing.clock import KitClock
-from headrace.testing.faults import FaultyStore
-from headrace.testing.forwarding_store import ForwardingStore, StoreCall
+from headrace.testing.faults import FaultyStore, ForwardingStore, StoreCall
 from headrace.testing.loop_thread import LoopThread
+from headrace.testing.sent_jobs import CallLog
 
 T = TypeVar("T")
 

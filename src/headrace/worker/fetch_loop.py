@@ -1,11 +1,13 @@
-"""The fetch loop: sends settlements to the store and claims jobs from it, one call at a time."""
+"""The fetch loop: settles and claims, one call at a time, and waits out an outage of the store."""
 
 import asyncio
 import contextvars
+import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
+from headrace.client.tasks import UNANSWERED, Backoff
 from headrace.model.claim import Claim, Claims
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.names import Queue
@@ -13,10 +15,38 @@ from headrace.stores.contract.jobs import NowaitJobs
 from headrace.stores.contract.signals import HintSource
 from headrace.stores.contract.store import Store
 from headrace.worker.claimer import Claimer, PendingClaim
-from headrace.worker.delivery import ActiveDelivery
-from headrace.worker.events import settlement_of
-from headrace.worker.reconnect import UNAVAILABLE, Reconnect
+from headrace.worker.events import ActiveDelivery, EventEmitter, Lifecycle, settlement_of
 from headrace.worker.settler import Settler
+
+UNAVAILABLE = (*UNANSWERED, OSError)
+"""Errors for which a retry may succeed. After an error of the operating system, such as no free file descriptor, the
+outcome of the call is unknown."""
+PAUSE_MS = 50
+PAUSE_MS_MAX = 5_000
+HURRIED_MS_MAX = 250
+
+
+class Reconnect:
+    """Counts failures in a row, pauses after each, and reports the loss and the return of the store."""
+
+    def __init__(self, events: EventEmitter, rng: random.Random) -> None:
+        self._events = events
+        self._backoff = Backoff(PAUSE_MS, PAUSE_MS_MAX, rng)
+        self.is_hurried = False
+        """Whether the worker is stopping and has no time for long pauses."""
+
+    async def wait(self, error: Exception) -> None:
+        """Pause after a failure."""
+        if self._backoff.failures == 1:  # the first failure may be a mere hiccup
+            self._events.emit(Lifecycle("store_lost", str(error)))
+        await self._backoff.pause(HURRIED_MS_MAX if self.is_hurried else None)
+
+    def reset(self) -> None:
+        """Note that the store answered."""
+        if self._backoff.failures > 1:
+            self._events.emit(Lifecycle("store_back", f"after {self._backoff.failures} attempts"))
+        self._backoff.reset()
+
 
 BLIND_SECONDS = 0.5
 """The pause between claims while the store's signals are unavailable."""

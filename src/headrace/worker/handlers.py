@@ -1,7 +1,7 @@
-"""Handlers: the function for each kind of job, with its mode and weight."""
+"""Handlers: the function for each kind of job, with its mode and weight, and the middleware around it."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import CAPACITY_MAX, KIND_CHARS_MAX
 from headrace.model.names import Queue
 from headrace.model.validate import bounded_repr, check_int, check_text, nearest
+from headrace.worker.context import Context
 
 Mode = Literal["async", "thread", "process"]
 KINDS_NAMED_MAX = 12
@@ -115,3 +116,26 @@ class Handlers:
         hint = f"; did you mean {near!r}?" if near else ";"
         more = f" and {len(known) - KINDS_NAMED_MAX} more" if len(known) > KINDS_NAMED_MAX else ""
         return f"no handler for kind {kind!r}{hint} Known kinds: {', '.join(known[:KINDS_NAMED_MAX]) or 'none'}{more}"
+
+
+Next = Callable[[Context], Awaitable[Any]]
+Middleware = Callable[[Context, Next], Any]
+"""`async def m(context, call_next): … return await call_next(context)`, or a plain function that returns what
+`call_next(context)` returns. If it does not call `call_next`, its own result replaces the handler's. Outside of all
+middleware the worker turns exceptions into outcomes and enforces the time-out."""
+
+
+def wrap_handler(middleware: Sequence[Middleware], innermost: Next) -> Next:
+    """The handler wrapped in its middleware."""
+    chain = innermost
+    for each in reversed(middleware):
+        chain = _wrap_one(each, chain)
+    return chain
+
+
+def _wrap_one(each: Middleware, call_next: Next) -> Next:
+    async def call(context: Context) -> Any:
+        result = each(context, call_next)
+        return await result if inspect.isawaitable(result) else result
+
+    return call

@@ -14,8 +14,8 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.limits import BATCH_MAX
 from headrace.model.results import Extended
 from headrace.stores.contract.store import Store
-from headrace.worker.delivery import ActiveDelivery
-from headrace.worker.reconnect import UNAVAILABLE
+from headrace.worker.events import ActiveDelivery
+from headrace.worker.fetch_loop import UNAVAILABLE
 
 MARGIN = 0.1
 """The part of a lease that a handler has to stop in, once the lease cannot be extended."""

@@ -15,8 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Failed, Retried
 from headrace.model.results import Settled
 from headrace.model.times import instant_text
-from headrace.worker.delivery import ActiveDelivery
-from headrace.worker.events import JobsClaimed, JobsFinished, WorkerEvent, settlement_of
+from headrace.worker.events import ActiveDelivery, JobsClaimed, JobsFinished, WorkerEvent, settlement_of
 from headrace.worker.log_format import (
     JOB_LOG,
     JsonLines,

@@ -14,9 +14,8 @@ import msgspec
 
 from headrace.model.errors import BadConfig
 from headrace.model.limits import SCRAPE_SECONDS_MAX
-from headrace.worker.counts import Histogram, Labels, WorkerCounts
 from headrace.worker.events import WorkerEvent
-from headrace.worker.health import ProcessesHealth, WorkerHealth
+from headrace.worker.health import Histogram, Labels, ProcessesHealth, WorkerCounts, WorkerHealth
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

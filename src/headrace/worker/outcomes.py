@@ -11,7 +11,7 @@ from headrace.model import outcome as model
 from headrace.model.errors import Refused
 from headrace.model.limits import JITTER_PPM
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome
-from headrace.worker.delivery import ActiveDelivery
+from headrace.worker.events import ActiveDelivery
 from headrace.worker.exceptions import HandlerEnd, Release, Retry, job_error
 from headrace.worker.pools.process_pool import ChildRaised
 

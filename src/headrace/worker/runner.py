@@ -14,11 +14,9 @@ from headrace.model.outcome import Outcome
 from headrace.worker import context as contexts
 from headrace.worker import tracing
 from headrace.worker.context import Context
-from headrace.worker.delivery import ActiveDelivery, Stop
-from headrace.worker.events import LOG, CallbackRaised, EventEmitter, HandlerStuck
-from headrace.worker.handlers import Handler, Handlers
+from headrace.worker.events import LOG, ActiveDelivery, CallbackRaised, EventEmitter, HandlerStuck, Stop
+from headrace.worker.handlers import Handler, Handlers, Middleware, Next, wrap_handler
 from headrace.worker.log_format import trace_of
-from headrace.worker.middleware import Middleware, Next, wrap_handler
 from headrace.worker.outcomes import BadPayload, Encoded, Outcomes, is_unexpected
 from headrace.worker.pools.process_pool import ChildRaised, ChildTask, ProcessPool
 from headrace.worker.pools.threads import ThreadPool

@@ -10,19 +10,15 @@ from msgspec import Struct
 from headrace.model.claim import Claim
 from headrace.model.outcome import Outcome, Released
 from headrace.stores.contract.store import Store
-from headrace.worker.capacity import Capacity, Group
-from headrace.worker.claimer import Claimer
+from headrace.worker.claimer import Capacity, Claimer, Group
 from headrace.worker.config import WorkerSettings
-from headrace.worker.delivery import ActiveDelivery
-from headrace.worker.events import EventEmitter, JobsClaimed, LeaseLost
-from headrace.worker.fetch_loop import FetchLoop
-from headrace.worker.handlers import Handlers
+from headrace.worker.events import ActiveDelivery, EventEmitter, JobsClaimed, LeaseLost
+from headrace.worker.fetch_loop import FetchLoop, Reconnect
+from headrace.worker.handlers import Handlers, Middleware
 from headrace.worker.heartbeat import Heartbeat, HeartbeatRunner, LoopHeartbeat, ThreadHeartbeat
-from headrace.worker.middleware import Middleware
 from headrace.worker.outcomes import Outcomes
 from headrace.worker.pools.process_pool import ProcessPool
 from headrace.worker.pools.threads import ThreadPool
-from headrace.worker.reconnect import Reconnect
 from headrace.worker.runner import Runner
 from headrace.worker.settler import Settler
 

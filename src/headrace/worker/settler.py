@@ -7,8 +7,7 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailabl
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
 from headrace.model.results import LEASE_REFUSALS, Settled
-from headrace.worker.delivery import ActiveDelivery
-from headrace.worker.events import AssumedSettled, EventEmitter, JobsFinished, LeaseLost
+from headrace.worker.events import ActiveDelivery, AssumedSettled, EventEmitter, JobsFinished, LeaseLost
 
 
 class Settler:

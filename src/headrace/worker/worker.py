@@ -16,13 +16,12 @@ from msgspec.structs import replace
 from headrace.model.errors import BadConfig, HeadraceError, Refused
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
-from headrace.worker.capacity import Capacity, group_queues
+from headrace.worker.claimer import Capacity, group_queues
 from headrace.worker.config import WorkerConfig, WorkerSettings, settings_of
 from headrace.worker.events import EventEmitter, JobsClaimed, JobsFinished, LeaseLost, Lifecycle, Listener, WorkerEvent
-from headrace.worker.handlers import Handlers
+from headrace.worker.fetch_loop import UNAVAILABLE, Reconnect
+from headrace.worker.handlers import Handlers, Middleware
 from headrace.worker.health import State, Totals, WorkerHealth, find_problem, running_jobs
-from headrace.worker.middleware import Middleware
-from headrace.worker.reconnect import UNAVAILABLE, Reconnect
 from headrace.worker.runtime import Dependencies, Runtime
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]

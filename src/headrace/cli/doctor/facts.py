@@ -8,7 +8,7 @@ from headrace.model.event import Consumer
 from headrace.model.integrity import CountMismatch, Findings, Problem
 from headrace.model.limits import INSPECT_PARTS_MAX, LATE_MS
 from headrace.model.names import DEFAULT_TENANT, Queue, Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Counts, Health
 from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.contract.store import Store

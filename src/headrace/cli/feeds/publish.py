@@ -31,8 +31,8 @@ from headrace.inspect.feeds import feed_of
 from headrace.model.clock import SystemClock
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import LAST, FeedName, Publication
-from headrace.model.ids import uuid7
 from headrace.model.limits import BATCH_MAX, CHANGES_PAGE_BYTES
+from headrace.model.names import uuid7
 from headrace.model.results import Published
 from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.contract.store import Store

@@ -17,7 +17,7 @@ from headrace.inspect.details import JobDetails, UnknownJob, show_job
 from headrace.model.finished import FinishedJob
 from headrace.model.job import State
 from headrace.model.limits import TIMELINE_SCAN_MAX
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Found
 from headrace.model.times import ago_text, duration_text, instant_text
 from headrace.stores.contract.store import Store

@@ -15,7 +15,7 @@ from headrace.inspect.lookup import queue_of
 from headrace.model.errors import Refused
 from headrace.model.limits import SHARDS_MAX
 from headrace.model.names import Queue
-from headrace.model.queue_config import SETTABLE, QueueConfig
+from headrace.model.policy import SETTABLE, QueueConfig
 from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.client.retry import retry
-from headrace.feeds.publish import batches, refusal
+from headrace.client.tasks import retry
+from headrace.feeds.feed import batches, refusal
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName, FeedType, Publication
 from headrace.model.limits import ID_CHARS_MAX

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from headrace.model.names import Queue
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Counts, Page
 
 

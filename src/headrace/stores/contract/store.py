@@ -4,9 +4,8 @@ from typing import Protocol
 
 from headrace.model.results import Health
 from headrace.stores.contract.dead_letters import DeadLetters
-from headrace.stores.contract.feeds import FeedStore
+from headrace.stores.contract.feeds import FeedStore, Items
 from headrace.stores.contract.integrity import Integrity
-from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.queues import Queues

@@ -6,7 +6,7 @@ from headrace.model.event import EventName, EventRecord
 from headrace.model.job import Record
 from headrace.model.limits import TIME_MS_MAX
 from headrace.model.results import Cancellation, Removed
-from headrace.stores.engine.finish import end, sweep_finished_jobs
+from headrace.stores.engine.settle import end, sweep_finished_jobs
 from headrace.stores.engine.step import Step
 from headrace.stores.shared.lookup import Row
 

@@ -18,9 +18,9 @@ from headrace.model.limits import (
     WORKER_SEEN_MS,
 )
 from headrace.model.results import Repaired
-from headrace.stores.engine.finish import conclude, die, facts_of, sweep_dead_letters, sweep_finished_jobs
 from headrace.stores.engine.journal import trim
 from headrace.stores.engine.rows import Rows, WorkerRow
+from headrace.stores.engine.settle import conclude, die, facts_of, sweep_dead_letters, sweep_finished_jobs
 from headrace.stores.engine.step import Step
 from headrace.stores.shared.lookup import Row
 

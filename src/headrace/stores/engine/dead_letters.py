@@ -12,8 +12,8 @@ from headrace.model.names import Queue
 from headrace.model.results import Page, Replayed
 from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
-from headrace.stores.engine.finish import purge_dead_letter
 from headrace.stores.engine.rows import Engine, Tx
+from headrace.stores.engine.settle import purge_dead_letter
 from headrace.stores.engine.step import Step, at, finish_step
 from headrace.stores.shared.cursors import read_dead_letter_cursor, write_cursor
 from headrace.stores.shared.sharding import picks_by_shard

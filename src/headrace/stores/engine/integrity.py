@@ -11,9 +11,9 @@ from headrace.model.integrity import CountMismatch, Findings, JournalBreak, Prob
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.validate import check_int
-from headrace.stores.engine.finish import free_blocked_job
 from headrace.stores.engine.journal import bounds_of, cut
 from headrace.stores.engine.rows import Engine, Rows, Tx
+from headrace.stores.engine.settle import free_blocked_job
 from headrace.stores.engine.step import Step, at, finish_step
 from headrace.stores.shared.cursors import bad_cursor, read_cursor, write_cursor
 

@@ -15,7 +15,7 @@ from headrace.model.limits import (
     SWEEP_PER_CALL_MAX,
 )
 from headrace.model.names import Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.validate import check_batch, check_bool, check_int, check_text
 from headrace.stores.engine.rows import DirectRows, Engine, OldestEntry, Rows, ShardCounters, Tx
 from headrace.stores.engine.step import at

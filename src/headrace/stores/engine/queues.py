@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from headrace.model.event import EventRecord
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
 from headrace.model.names import Queue, check_tenant
-from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.policy import QueueConfig, first_config
 from headrace.model.results import Counts, Page
 from headrace.model.validate import check_int, check_version_number
 from headrace.stores.engine.cancel import purge_waiting

@@ -7,7 +7,7 @@ from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
 from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, SnapshotRow, WorkerSeen
 from headrace.model.validate import check_bool, check_int
 from headrace.stores.engine.rows import Engine, Rows, Tx

@@ -10,7 +10,7 @@ from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Counts, Group
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.shared.lookup import Row

@@ -7,7 +7,7 @@ from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import StoreUnavailable
 from headrace.model.feed import FeedConfig, FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.policy import QueueConfig, first_config
 from headrace.model.results import Health
 from headrace.stores.engine.dead_letters import EngineDeadLetters
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows

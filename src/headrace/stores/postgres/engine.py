@@ -9,8 +9,15 @@ import psycopg
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.engine.rows import Tx
-from headrace.stores.postgres.connection import Connection, ConnectionSettings, ConnectionThreads
-from headrace.stores.postgres.errors import RETRYABLE, TRIES, busy_error, translate_errors
+from headrace.stores.postgres.connection import (
+    RETRYABLE,
+    TRIES,
+    Connection,
+    ConnectionSettings,
+    ConnectionThreads,
+    busy_error,
+    translate_errors,
+)
 from headrace.stores.postgres.journal import Sequencer
 from headrace.stores.postgres.notify import PostgresSignals
 from headrace.stores.postgres.sql import READING, WRITING, LazyTransaction, sql

@@ -20,9 +20,8 @@ from headrace.model.validate import check_batch, check_time
 from headrace.stores.engine.jobs import EngineJobs
 from headrace.stores.engine.rows import Tx
 from headrace.stores.engine.step import Step, order_key_of
-from headrace.stores.postgres.connection import Connection, roll_back
+from headrace.stores.postgres.connection import RETRYABLE, Connection, roll_back, translate_errors
 from headrace.stores.postgres.engine import PostgresEngine
-from headrace.stores.postgres.errors import RETRYABLE, translate_errors
 from headrace.stores.postgres.fast_claim import ClaimTry
 from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
 from headrace.stores.postgres.fast_settle import PlainTry, SettleTry

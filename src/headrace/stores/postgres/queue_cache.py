@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.model.names import Queue
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.stores.postgres.connection import Connection
 from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.waiters import Name, name_of

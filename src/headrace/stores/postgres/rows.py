@@ -7,7 +7,7 @@ from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
 from headrace.model.limits import INBOX_PER_ROUND_MAX, JOURNAL_TRIM_PER_CALL_MAX, NUMBER_BITS
 from headrace.model.names import Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.engine.journal import number, trim
 from headrace.stores.engine.row_codec import due_since, finished_job_of, row_of, unpack_blocked_job, unpack_dead_letter

@@ -8,8 +8,7 @@ from typing import Any
 import psycopg
 
 from headrace.stores.package_files import Edit, SqlFiles
-from headrace.stores.postgres.connection import Connection, roll_back
-from headrace.stores.postgres.errors import translate_errors
+from headrace.stores.postgres.connection import Connection, roll_back, translate_errors
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 WRITING = b"BEGIN"

@@ -16,13 +16,18 @@ from headrace.stores.engine.items import EngineItems
 from headrace.stores.engine.queues import EngineQueues
 from headrace.stores.engine.reads import EngineReads
 from headrace.stores.engine.rows import Tx
-from headrace.stores.postgres.connection import Connection, ConnectionSettings
+from headrace.stores.postgres.connection import Connection, ConnectionSettings, translate_errors
 from headrace.stores.postgres.engine import PostgresEngine
-from headrace.stores.postgres.errors import translate_errors
 from headrace.stores.postgres.jobs import SLOW_CALLS, FastJobs
 from headrace.stores.postgres.journal import PostgresJournal
-from headrace.stores.postgres.migrate import migrate, version_now
-from headrace.stores.postgres.server import check_server, raise_epoch_after_crash, server_notes, version_of
+from headrace.stores.postgres.server import (
+    check_server,
+    migrate,
+    raise_epoch_after_crash,
+    server_notes,
+    version_now,
+    version_of,
+)
 from headrace.stores.postgres.sql import migration_names, sql
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.postgres.transactional import CallerConnection, enqueue_on

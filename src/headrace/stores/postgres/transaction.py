@@ -12,7 +12,7 @@ from psycopg import errors as pg
 from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.limits import INBOX_PER_ROUND_MAX
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.policy import QueueConfig, first_config
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.engine.row_codec import counter_columns, write_config
 from headrace.stores.postgres.counters import Sequences

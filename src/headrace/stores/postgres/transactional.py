@@ -18,9 +18,8 @@ from headrace.model.results import Enqueued
 from headrace.model.validate import check_batch, check_time
 from headrace.stores.engine.rows import Tx
 from headrace.stores.engine.step import Step, at
-from headrace.stores.postgres.connection import register_dumpers
+from headrace.stores.postgres.connection import RETRYABLE, TRIES, busy_error, register_dumpers, translate_errors
 from headrace.stores.postgres.engine import PostgresEngine
-from headrace.stores.postgres.errors import RETRYABLE, TRIES, busy_error, translate_errors
 from headrace.stores.postgres.jobs import PostgresJobs
 from headrace.stores.postgres.notify import channel_of, payload_of
 from headrace.stores.postgres.sql import LazyTransaction, sql

@@ -16,8 +16,7 @@ from headrace.stores.postgres.connection import Connection, ConnectionThreads
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.sharding import by_shard
-from headrace.stores.shared.singleflight import retrieve_error
-from headrace.stores.shared.waiters import Name
+from headrace.stores.shared.waiters import Name, retrieve_error
 
 T = TypeVar("T")
 FeedPosition = tuple[FeedName, FeedCursor | None]

@@ -16,8 +16,8 @@ from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import OnEnqueued
 from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.fanout import ShardCall, ShardedBatch, call_batch, group_by_shard
+from headrace.stores.redis.journal import pack_enqueued
 from headrace.stores.redis.keys import head_key
-from headrace.stores.redis.packed_lines import pack_enqueued
 from headrace.stores.redis.packing import BODY_TAIL, pack_head, pack_plain_head, pack_uint48
 from headrace.stores.redis.queues import QueueRegistry
 

@@ -17,7 +17,7 @@ from headrace.model.decision import EXPIRED, STALLED
 from headrace.model.errors import BadConfig
 from headrace.model.job import UNBOUNDED_HI_MS, UNBOUNDED_LO_MS
 from headrace.model.names import FAIL_KIND
-from headrace.model.queue_config import FAIL_QUEUE_CONFIG
+from headrace.model.policy import FAIL_QUEUE_CONFIG
 from headrace.stores.package_files import read_folder
 
 _TEXTS = read_folder("headrace.stores.redis", "lua", ".lua")

@@ -8,7 +8,7 @@ import msgspec
 from headrace.model.errors import HeadraceError, StoreUnavailable
 from headrace.model.limits import BATCH_MAX, CONFIGURE_TRIES_MAX, PAGE_MAX
 from headrace.model.names import Queue, Shard, check_tenant
-from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.policy import QueueConfig, first_config
 from headrace.model.results import Counts, Page
 from headrace.model.validate import check_int, check_version_number
 from headrace.stores.redis.client import Argument, RedisClient

@@ -13,7 +13,7 @@ from headrace.model.finished import FinishedJob
 from headrace.model.job import State
 from headrace.model.limits import LIST_IDS_KEPT_MAX, PAGE_MAX, SCAN_PART_BYTES, SCAN_PER_CALL_MAX, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, WorkerSeen
 from headrace.model.validate import check_bool, check_int
 from headrace.stores.engine.reads import shows, snapshot_rows

@@ -7,10 +7,9 @@ from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.connections.topology import topology_of
 from headrace.stores.redis.dead_letters import RedisDeadLetters
 from headrace.stores.redis.durability import Profile, check_servers
-from headrace.stores.redis.feeds import RedisFeeds
+from headrace.stores.redis.feeds import RedisFeeds, RedisItems
 from headrace.stores.redis.health import earliest_clock_ms, highest_epoch, library_schema, read_masters_health
 from headrace.stores.redis.integrity import RedisIntegrity
-from headrace.stores.redis.items import RedisItems
 from headrace.stores.redis.jobs import RedisJobs
 from headrace.stores.redis.journal import RedisJournal
 from headrace.stores.redis.library import LAYOUT, read_library

@@ -13,7 +13,7 @@ from headrace.model.limits import (
     CONSUMER_CHARS_MAX,
 )
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.validate import bounded_repr, check_batch, check_int, check_time
 
 

@@ -1,9 +1,10 @@
-"""Wakes coroutines of this process that wait for queues, jobs or feeds."""
+"""Wakes coroutines that wait for queues, jobs or feeds, and shares one read among callers that want it at once."""
 
 import asyncio
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+import contextvars
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from headrace.model.feed import FeedName, check_cursor
 from headrace.model.limits import DURATION_MS_MAX, QUEUES_PER_CLAIM_MAX
@@ -105,3 +106,56 @@ def check_changed(feed: FeedName, after: object, timeout_ms: object) -> FeedName
     check_cursor(after)
     check_int("timeout_ms", timeout_ms, 0, DURATION_MS_MAX)
     return feed
+
+
+T = TypeVar("T")
+
+
+class SingleFlight(Generic[T]):
+    """Gives each caller the result of a read that began after the call, so that it sees every earlier write.
+
+    At most two reads are pending: the running one, and the next one, which all later callers share.
+    """
+
+    def __init__(self, read: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._read = read
+        self._running: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
+
+    async def run(self) -> T:
+        """The result of a read; a cancelled caller leaves the read to the others."""
+        if self._running is None:
+            self._running = task = self._begin(self._read())
+        elif self._next is None:
+            self._next = task = self._begin(self._after(self._running))
+        else:
+            task = self._next
+        return await asyncio.shield(task)
+
+    def close(self) -> None:
+        """Cancel pending reads."""
+        for task in (self._running, self._next):
+            if task is not None:
+                task.cancel()
+
+    async def _after(self, running: "asyncio.Task[T]") -> T:
+        await asyncio.wait([running])
+        self._running, self._next = self._next, None
+        return await self._read()
+
+    def _begin(self, read: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        # In its own context: it does not belong to the request of the first caller.
+        task = asyncio.get_running_loop().create_task(read, context=contextvars.Context())
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[T]") -> None:
+        retrieve_error(task)
+        if self._running is task:
+            self._running = None  # drop the result: it is large and soon stale
+
+
+def retrieve_error(task: "asyncio.Task[Any]") -> None:
+    """Mark the error of a task as retrieved, since asyncio logs errors that no caller waits for."""
+    if not task.cancelled():
+        task.exception()

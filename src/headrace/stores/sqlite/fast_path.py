@@ -15,7 +15,6 @@ from headrace.model.job import Job
 from headrace.model.outcome import Done
 from headrace.model.results import Enqueued, Settled
 from headrace.stores.engine.claim import is_idle, next_at
-from headrace.stores.engine.finish import sweep_finished_jobs
 from headrace.stores.engine.jobs import EngineJobs
 from headrace.stores.engine.row_codec import (
     Body,
@@ -27,6 +26,7 @@ from headrace.stores.engine.row_codec import (
     unpack_body,
 )
 from headrace.stores.engine.rows import Engine, Tx
+from headrace.stores.engine.settle import sweep_finished_jobs
 from headrace.stores.engine.step import Answer, Step, at, order_key_of
 from headrace.stores.sqlite.job_rows import SqliteRows
 from headrace.stores.sqlite.sql import json_array, sql

@@ -8,7 +8,7 @@ from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
 from headrace.model.limits import NUMBER_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Counts, Group
 from headrace.stores.engine.journal import append
 from headrace.stores.engine.row_codec import (

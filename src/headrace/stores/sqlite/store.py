@@ -47,9 +47,8 @@ from headrace.stores.sqlite.connection import (
     notes_on,
     schema_version,
 )
-from headrace.stores.sqlite.connection_thread import ConnectionThread, Occupied
+from headrace.stores.sqlite.connection_thread import ConnectionThread, LoopWriter, Mode, Occupied
 from headrace.stores.sqlite.fast_path import NotOnFastPath, SqliteJobs
-from headrace.stores.sqlite.loop_writer import LoopWriter, Mode
 from headrace.stores.sqlite.sql import migration_names, sql
 from headrace.stores.sqlite.transaction import SqliteTx
 

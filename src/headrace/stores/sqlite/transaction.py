@@ -9,7 +9,7 @@ import msgspec
 from headrace.model.clock import Clock
 from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.policy import QueueConfig, first_config
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.engine.row_codec import counter_columns, read_config, write_config
 from headrace.stores.shared.validate import wrong_shards

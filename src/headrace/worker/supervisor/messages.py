@@ -1,14 +1,21 @@
-"""The messages between the supervisor and its worker processes: msgpack over a socket, as in the pools."""
+"""The messages between the supervisor and its worker processes, and the link that carries them."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.limits import PROCESS_STOP_MARGIN_MS
 from headrace.model.names import Queue
 from headrace.worker.config import WorkerConfig, WorkerSettings
-from headrace.worker.counts import WorkerCounts
-from headrace.worker.health import WorkerHealth
-from headrace.worker.pools.messages import Setup
+from headrace.worker.health import WorkerCounts, WorkerHealth
+from headrace.worker.pools.messages import BadMessage, Setup, Unpacker, pack_message
+from headrace.worker.worker import Worker
 
 
 class AppSource(Struct, frozen=True):
@@ -109,3 +116,55 @@ def error_of(failure: WorkerFailed) -> HeadraceError:
     """The error that a worker process ended with."""
     cls = _PLAIN.get(failure.cls)
     return Refused(failure.reason or "bad_worker", failure.message) if cls is None else cls(failure.message)
+
+
+READ_BYTES = 256 * 1024
+
+
+class SupervisorLink:
+    """The socket to the supervisor; it closes when the supervisor dies."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)  # inheritable for this process only, not for programs that handlers start
+        self._link = socket.socket(fileno=fd)
+        self._messages = self._receive()
+        self._sending = threading.Lock()
+
+    def receive_spec(self) -> WorkerSpec | None:
+        """The first message; None if the supervisor has died."""
+        first = next(self._messages, None)
+        return first if isinstance(first, WorkerSpec) else None
+
+    def serve(self, worker: Worker, counts: WorkerCounts) -> None:
+        """Answer the supervisor on a separate thread, also while the worker's loop is blocked."""
+        threading.Thread(target=self._serve, args=(worker, counts), name="headrace-supervisor", daemon=True).start()
+
+    def send_report(self, worker: Worker, counts: WorkerCounts, *, running: bool = False) -> None:
+        """Send a report of the worker's health and counts."""
+        # Read the number of claims first: a worker that is idle afterwards made no claim in between.
+        health = worker.health()
+        self.send(Report(health if running else replace(health, running=[]), worker.is_idle, counts.copy()))
+
+    def send(self, message: ToSupervisor) -> None:
+        """Send a message; returns after the socket has accepted it, or if the supervisor has died."""
+        with self._sending, suppress(OSError):
+            self._link.sendall(pack_message(message))
+
+    def _serve(self, worker: Worker, counts: WorkerCounts) -> None:
+        grace_ms = worker.settings.grace_ms
+        for message in self._messages:
+            if isinstance(message, HealthRequest):
+                self.send_report(worker, counts, running=message.running)
+            elif isinstance(message, Stop):
+                grace_ms = grace_ms if message.grace_ms is None else min(grace_ms, message.grace_ms)
+                worker.stop(message.grace_ms)
+        # The supervisor is gone, and nothing else would end this process. A stop without grace time ends it at once.
+        worker.stop()
+        threading.Event().wait((grace_ms + PROCESS_STOP_MARGIN_MS if grace_ms else 0) / 1000)
+        os._exit(1)
+
+    def _receive(self) -> Iterator[ToWorker]:
+        unpacker: Unpacker[ToWorker] = Unpacker(ToWorker)  # type: ignore[arg-type]  # a union is a type here
+        with suppress(OSError, BadMessage):
+            while data := self._link.recv(READ_BYTES):
+                yield from unpacker.feed(data)

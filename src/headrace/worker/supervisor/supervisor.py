@@ -17,8 +17,7 @@ from headrace.model.limits import (
 )
 from headrace.model.policy import backoff
 from headrace.worker.config import WorkerSettings
-from headrace.worker.counts import WorkerCounts
-from headrace.worker.health import ProcessesHealth, ProcessHealth, Totals
+from headrace.worker.health import ProcessesHealth, ProcessHealth, Totals, WorkerCounts
 from headrace.worker.log_format import WORKER_LOG, log_event
 from headrace.worker.supervisor.messages import WorkerSpec, error_of
 from headrace.worker.supervisor.process import WorkerProcess

@@ -13,9 +13,9 @@ from msgspec import Struct
 from pyspark.cloudpickle.cloudpickle import Pickler
 
 from headrace.app.app import App
+from headrace.app.decorators import FailHandler
 from headrace.app.discovery import load_app
 from headrace.app.job_function import JobFunction
-from headrace.app.registry import FailHandler
 from headrace.model.errors import BadConfig
 from headrace.model.redact import redact
 from headrace.model.validate import cut

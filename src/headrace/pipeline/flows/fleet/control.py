@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headrace.client.retry import retry
+from headrace.client.tasks import retry
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Publication
 from headrace.model.names import Queue

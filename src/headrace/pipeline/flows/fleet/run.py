@@ -12,7 +12,7 @@ from headrace.app.app import App
 from headrace.app.decorators import WorkerFields, with_tenant
 from headrace.app.discovery import url_of
 from headrace.client.background import StorePortal
-from headrace.client.retry import retry
+from headrace.client.tasks import retry
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.event import Bounds
 from headrace.model.limits import FLEET_WORKERS_MAX

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.client.background import StorePortal
-from headrace.client.retry import retry
+from headrace.client.tasks import retry
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import MAP_POLL_MS, RETENTION_MAX
 from headrace.model.names import Queue

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from headrace.model.job import State
 from headrace.model.limits import LOOKS_AT_ONCE, PAGE_MAX
 from headrace.model.names import Queue, Shard
-from headrace.model.queue_config import DEFAULT_CONFIG, QueueConfig
+from headrace.model.policy import DEFAULT_CONFIG, QueueConfig
 from headrace.model.results import ALL_IDS, Counts, Found, Group, IdRange, Scan
 from headrace.pipeline.source.arrow import coalesce
 from headrace.pipeline.source.discovery import find_queues

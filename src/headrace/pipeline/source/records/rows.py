@@ -7,7 +7,7 @@ import pyarrow as pa
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import Record, State
 from headrace.model.names import Shard
-from headrace.model.queue_config import QueueConfig
+from headrace.model.policy import QueueConfig
 from headrace.model.results import Found
 from headrace.pipeline.source.arrow import build_batch, instants, texts
 from headrace.pipeline.source.schema import Table

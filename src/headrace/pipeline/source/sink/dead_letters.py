@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headrace.client.retry import retry
+from headrace.client.tasks import retry
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.event import Span
 from headrace.model.finished import DeadLetterKey

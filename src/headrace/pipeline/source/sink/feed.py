@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headrace.client.retry import retry
-from headrace.feeds.publish import batches, refusal
+from headrace.client.tasks import retry
+from headrace.feeds.feed import batches, refusal
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, Item, Publication
 from headrace.model.results import Published

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headrace.client.batching import EnqueueOutcome, batches, enqueue_batch, is_lost
-from headrace.client.retry import write_backoff
+from headrace.client.tasks import write_backoff
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.limits import CLOCK_SKEW_MS_MAX, WRITE_TRIES_MAX, WRITES_IN_FLIGHT

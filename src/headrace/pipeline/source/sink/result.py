@@ -11,11 +11,11 @@ import numpy as np
 from msgspec import Struct
 from pyspark.sql.datasource import WriterCommitMessage
 
-from headrace.client.retry import retry
+from headrace.client.tasks import retry
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Publication
-from headrace.model.ids import RANDOM_BYTES, uuid7
 from headrace.model.limits import WRITE_KEYS_MAX
+from headrace.model.names import RANDOM_BYTES, uuid7
 from headrace.model.validate import cut
 from headrace.pipeline.source.store_access import check_host, this_host
 from headrace.stores.contract.store import Store

@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.model.errors import Refused
-from headrace.model.ids import id_deriver
 from headrace.model.job import NO_HEADERS, Job
-from headrace.model.names import Queue
+from headrace.model.names import Queue, id_deriver
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.columns import (

@@ -3,7 +3,7 @@
 --
 -- uses  json, numbers, job_codec
 --
--- An entry has these fields in this order; packed_lines.py makes lines of `e` and `c` when they are read.
+-- An entry has these fields in this order; journal.py makes lines of `e` and `c` when they are read.
 --
 -- h  epoch, count of the lines, at_ms, worker
 -- n  for packed lines: their size as lines, then what they have in common

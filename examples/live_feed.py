@@ -40,7 +40,7 @@ async def main() -> None:
 
         print("the board:", ", ".join((await board.items()).values()))
 
-        inbox = await feeds.plain("inbox")
+        inbox = await feeds.item_queue("inbox")
         await inbox.put("a dead letter")
         await inbox.put("a telegram", high=True)
         print("the inbox:", await inbox.get(), "and", await inbox.get(timeout="1s"))

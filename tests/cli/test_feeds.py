@@ -18,10 +18,10 @@ ODD = "odd\n:{}\x07\N{GRINNING FACE}"
 
 
 async def three_feeds(store: Store) -> None:
-    """A feed with three items, one of which was edited, a sorted feed with two, and an empty plain queue."""
+    """A feed with three items, one of which was edited, a sorted feed with two, and an empty item queue."""
     await store.feeds.create(NEWS, "feed", {"items_max": 3}, instance="test")
     await store.feeds.create(BOARD, "sorted", instance="test")
-    await store.feeds.create(INBOX, "plain", {"items_max": 1}, instance="test")
+    await store.feeds.create(INBOX, "queue", {"items_max": 1}, instance="test")
     long = json.dumps("x" * 500).encode()
     news = [Publication(b'{"a":1}', "one"), Publication(long, ODD), Publication(b"\xff\x00", "bytes")]
     await store.items.publish(NEWS, [*news, Publication(b'{"a":2}', "one")], instance="test")
@@ -52,7 +52,7 @@ def test_feeds_are_listed_with_what_they_hold_and_when_they_changed(filled_url: 
     assert (ran.code, ran.err, document["more"]) == (0, "", False)
     assert " ".join(head.split()) == "feed type items total kept changes last change"
     assert board.split()[:5] == ["board", "sorted", "2", "2", "3"]
-    assert inbox.split()[:5] == ["inbox", "plain", "0", "0", "1"]
+    assert inbox.split()[:5] == ["inbox", "queue", "0", "0", "1"]
     assert (news.split()[:5], news.split()[-1]) == (["news", "feed", "3", "4", "5"], "ago")
     assert total == "3 feeds with 5 items"
     assert [each["feed"] for each in document["feeds"]] == ["board", "inbox", "news"]

@@ -285,7 +285,7 @@ async def test_changes_are_kept_by_age(feed: FeedPlay) -> None:
     assert (await feed.state()).first_seq == 3
 
 
-@pytest.mark.parametrize("type", ["feed", "sorted", "plain"])
+@pytest.mark.parametrize("type", ["feed", "sorted", "queue"])
 async def test_a_sweep_drops_changes_over_their_age_down_to_none(feed: FeedPlay, type: FeedType) -> None:
     """The numbers continue; a reader that had read everything has missed nothing."""
     await feed.create(type, changes_keep_ms=1_000)

@@ -21,7 +21,7 @@ def leftovers(feed: FeedPlay, store_name: str, tmp_path: Path) -> Callable[[], A
 
 async def live(feed: FeedPlay) -> list[FeedPlay]:
     """One of each kind of record, so that every structure of a store is used."""
-    types: tuple[FeedType, ...] = ("feed", "sorted", "plain")
+    types: tuple[FeedType, ...] = ("feed", "sorted", "queue")
     feeds = [FeedPlay(feed.store, name=f"a-{type}") for type in types]
     for each, type in zip(feeds, types, strict=True):
         await each.create(type, **({"items_keep_ms": 1_000, "items_max": 20} if type == "feed" else {}))
@@ -82,11 +82,11 @@ async def test_nothing_stays_of_a_feed_that_had_thousands_of_rows(
     assert await leftovers() == {}
 
 
-async def test_a_plain_queue_that_was_emptied_holds_its_settings_only(
+async def test_an_item_queue_that_was_emptied_holds_its_settings_only(
     feed: FeedPlay, leftovers: Callable[[], Awaitable[dict[str, int]]]
 ) -> None:
     """KB1, KB10: what was taken leaves nothing behind, whichever way it went."""
-    await feed.create("plain")
+    await feed.create("queue")
     fresh = await leftovers()
 
     await feed.put(*[str(number) for number in range(50)])

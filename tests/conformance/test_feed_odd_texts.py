@@ -49,7 +49,7 @@ BYTES = {
 Call = Callable[[], Awaitable[object]]
 
 
-@pytest.mark.parametrize("type", ["feed", "sorted", "plain"])
+@pytest.mark.parametrize("type", ["feed", "sorted", "queue"])
 async def test_ids_of_any_text_survive_in_items_lists_and_positions(feed: FeedPlay, type: FeedType) -> None:
     """K30, KB18: no character separates anything."""
     await feed.create(type)
@@ -63,7 +63,7 @@ async def test_ids_of_any_text_survive_in_items_lists_and_positions(feed: FeedPl
     assert {answer.status for answer in answers} == {"published"}
     assert [each and (each.id, each.item) for each in found] == [(id, id.encode()) for id in ids]
     assert [each.id for page in pages for each in page.rows] == ids
-    if type == "plain":
+    if type == "queue":
         assert await feed.take(1_000) == ids
     else:
         assert await feed.retract(*ids) == ["retracted"] * len(ids)
@@ -91,7 +91,7 @@ async def test_ids_of_any_text_are_edited_moved_and_used_as_neighbours(feed: Fee
     assert len(await feed.ids()) == 2 * len(ODD) + 2
 
 
-@pytest.mark.parametrize("type", ["feed", "sorted", "plain"])
+@pytest.mark.parametrize("type", ["feed", "sorted", "queue"])
 async def test_items_of_any_bytes_survive_in_items_and_changes(feed: FeedPlay, type: FeedType) -> None:
     """K30, KB18, KB16: nothing at all is an item, too."""
     await feed.create(type)
@@ -100,7 +100,7 @@ async def test_items_of_any_bytes_survive_in_items_and_changes(feed: FeedPlay, t
         assert (await feed.publish(name, item)).status == "published"
 
     assert await feed.items() == BYTES
-    if type == "plain":
+    if type == "queue":
         assert {each.id: each.item for each in await feed.store.items.take(feed.name, 10)} == BYTES
     else:
         assert {each.id: each.item for each in await feed.changes() if each.event == "published"} == BYTES
@@ -179,7 +179,7 @@ async def test_ids_that_are_none_are_refused_by_every_call_that_takes_ids(feed: 
 
 async def test_an_invalid_or_too_large_item_is_refused(feed: FeedPlay) -> None:
     """KB16: before anything is stored; also as the last of a batch."""
-    await feed.create("plain")
+    await feed.create("queue")
     await feed.publish("a")
 
     async def publish(item: Any) -> object:
@@ -197,7 +197,7 @@ async def test_batches_limits_cursors_and_instants_out_of_bounds_are_refused(fee
     await feed.create("sorted")
     await feed.publish("a")
     queue, many = FeedPlay(feed.store, name="queue"), [str(number) for number in range(BATCH_MAX + 1)]
-    await queue.create("plain")
+    await queue.create("queue")
     await queue.publish("a")
     items, feeds, name, now_ms = feed.store.items, feed.store.feeds, feed.name, feed.now_ms
     instances: list[Any] = ["", "i" * 129, "a\nb", "\ud800", None, 7]

@@ -92,7 +92,7 @@ async def test_every_item_is_handed_to_one_of_several_takers_although_one_is_kil
 ) -> None:
     """K18, KB1: no item is handed out twice, and only items of the killed consumer are lost."""
     ids = [f"item-{number:04}" for number in range(ITEMS)]
-    await store.feeds.create(INBOX, "plain", instance="test")
+    await store.feeds.create(INBOX, "queue", instance="test")
     for start in range(0, ITEMS, 1_000):
         publications = [Publication(b"4", id) for id in ids[start : start + 1_000]]
         await store.items.publish(INBOX, publications, instance="test")

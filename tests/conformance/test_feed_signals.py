@@ -73,9 +73,9 @@ async def test_an_unknown_feed_is_waited_for_without_a_cursor_and_gone_with_one(
     assert await feed.store.signals.changed(feed.name, cursor, LONG_MS)
 
 
-async def test_items_of_a_plain_queue_wake_all_waiters(feed: FeedPlay) -> None:
+async def test_items_of_an_item_queue_wake_all_waiters(feed: FeedPlay) -> None:
     """K18: without a cursor an empty one is waited for, although its log has changes."""
-    await feed.create("plain")
+    await feed.create("queue")
     end = await feed.end()
 
     empty = [await feed.store.signals.changed(feed.name, cursor, 1) for cursor in (None, end)]
@@ -141,7 +141,7 @@ async def test_the_readers_of_a_directory_hear_of_feeds_that_come_change_and_go(
 
 async def test_a_waiter_for_items_is_woken_by_a_put_at_either_end(feed: FeedPlay) -> None:
     """K18: however many wait."""
-    await feed.create("plain")
+    await feed.create("queue")
     waiters = [await asleep(feed, None), await asleep(feed, await feed.end())]
 
     await feed.put("a")
@@ -169,7 +169,7 @@ async def test_a_reader_is_woken_by_another_handle_of_the_store(feed: FeedPlay, 
     await feed.create("sorted")
     store = await open_store(shared_url)
     other, queue, far = FeedPlay(store), FeedPlay(feed.store, name="queue"), FeedPlay(store, name="queue")
-    await queue.create("plain")
+    await queue.create("queue")
     took: list[float] = []
     acts: list[tuple[FeedPlay, Callable[[], Awaitable[object]]]] = [
         (feed, lambda: other.publish("a")),
@@ -193,7 +193,7 @@ async def test_a_reader_is_woken_by_another_handle_of_the_store(feed: FeedPlay, 
 # Sleeping on.
 
 
-@pytest.mark.parametrize("type", ["feed", "plain"])
+@pytest.mark.parametrize("type", ["feed", "queue"])
 async def test_a_reader_sleeps_on_while_other_feeds_change(feed: FeedPlay, type: FeedType) -> None:
     """K1: of the same tenant, and of another tenant under the same name; nor does it hear of refusals."""
     neighbour, stranger = FeedPlay(feed.store, name="other"), FeedPlay(feed.store, tenant="other")

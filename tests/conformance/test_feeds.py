@@ -19,7 +19,7 @@ read_config = msgspec.json.Decoder(FeedConfig).decode
 # Creating.
 
 
-@pytest.mark.parametrize("type", ["feed", "sorted", "plain"])
+@pytest.mark.parametrize("type", ["feed", "sorted", "queue"])
 async def test_a_new_feed_is_empty_and_has_the_documented_defaults(feed: FeedPlay, type: FeedType) -> None:
     """K1: of each type; its log begins with its creation."""
     config = await feed.create(type)
@@ -229,7 +229,7 @@ async def test_a_feed_of_thousands_of_items_is_deleted_completely(feed: FeedPlay
 async def test_the_directory_lists_the_feeds_of_a_tenant_by_name_with_their_settings(feed: FeedPlay) -> None:
     """K1, K3: feeds are found without knowing a name."""
     configs = {
-        name: await FeedPlay(feed.store, name=name).create("plain", items_max=number)
+        name: await FeedPlay(feed.store, name=name).create("queue", items_max=number)
         for number, name in enumerate(["b", "a.1", "B", "a-1", "0", "a"], 1)
     }
     configs["a"] = await FeedPlay(feed.store, name="a").configure(items_max=99)
@@ -247,7 +247,7 @@ async def test_the_log_of_the_directory_has_created_changed_and_deleted_feeds(fe
     """K1, K2, K3: with instance and in order; the directory has no changes of items."""
     other = FeedPlay(feed.store, name="other", instance="another")
     created = await feed.create()
-    await other.create("plain")
+    await other.create("queue")
     feed.advance(5)
     configured = await feed.configure(items_max=3)
     await feed.publish("a")
@@ -315,7 +315,7 @@ async def test_feeds_of_one_tenant_are_neither_seen_nor_changed_by_another(feed:
     before = await feed.snapshot()
 
     unseen = await other.ids(), await other.item("a"), await other.directory.ids()
-    await other.create("plain")
+    await other.create("queue")
     await other.publish("a", b"theirs")
     await other.configure(items_max=1)
     after = await feed.snapshot()

@@ -18,7 +18,7 @@ INTERRUPTIONS = 150
 def forks(url: str) -> None:
     """A thread follows a feed and another one gets from a queue, while the program forks and its children publish."""
     feeds = BlockingFeeds(url)
-    news, inbox = feeds.feed("news"), feeds.plain("inbox")
+    news, inbox = feeds.feed("news"), feeds.item_queue("inbox")
     news.publish_many(range(2_500))
     parent, subscription = feeds.instance, news.subscribe()
     seen = [next(subscription)]
@@ -58,7 +58,7 @@ def forks(url: str) -> None:
 def interrupt_waits(url: str) -> None:
     """Ctrl-C comes at any point of a wait; the next call gets what would have come, and nothing is lost."""
     feeds = BlockingFeeds(url)
-    news, inbox = feeds.feed("news"), feeds.plain("inbox")
+    news, inbox = feeds.feed("news"), feeds.item_queue("inbox")
     subscription = news.subscribe()
     next(subscription)
     seen: list[str] = []

@@ -55,7 +55,7 @@ def run_program(program: str, url: str) -> None:
 
 def test_the_methods_of_all_feeds_work_without_an_event_loop(feeds: BlockingFeeds) -> None:
     """K4, K6, K10, K11, K12, K14, K15, K17, K18."""
-    news, board, inbox = feeds.feed("news", items_max=5), feeds.sorted("board"), feeds.plain("inbox")
+    news, board, inbox = feeds.feed("news", items_max=5), feeds.sorted("board"), feeds.item_queue("inbox")
 
     id = news.publish({"a": 1})
     news.publish_many([1, 2], ids=["x", "y"])
@@ -83,7 +83,7 @@ def test_the_methods_of_all_feeds_work_without_an_event_loop(feeds: BlockingFeed
         inbox.get(0.01)
     assert [(each.name, each.type) for each in feeds.list()] == [
         ("board", "sorted"),
-        ("inbox", "plain"),
+        ("inbox", "queue"),
         ("news", "feed"),
     ]
     assert feeds.configure("news", items_max=6).items_max == news.config().items_max == 6
@@ -119,7 +119,7 @@ def test_a_subscription_is_iterated_by_a_thread_and_resumed(feeds: BlockingFeeds
 
 def test_the_directory_and_the_events_of_a_queue_are_followed_as_well(feeds: BlockingFeeds, url: str) -> None:
     """K31, KB14; own=False leaves out the changes of this instance."""
-    with feeds.subscribe(own=False) as directory, feeds.queue("mail").subscribe() as events:
+    with feeds.subscribe(own=False) as directory, feeds.queue_events("mail").subscribe() as events:
         assert (summaries(directory.batch()), summaries(events.batch())) == (["live"], ["live"])
 
         feeds.create("mine")
@@ -168,5 +168,5 @@ def test_a_store_in_memory_is_refused_with_what_to_use_instead() -> None:
 
 @pytest.mark.parametrize("program", ["forks", "interrupt_waits"])
 def test_waits_go_on_after_a_fork_and_after_ctrl_c(program: str, url: str) -> None:
-    """KB1, KB9: nothing is lost and nothing comes twice, from a subscription and from a plain queue."""
+    """KB1, KB9: nothing is lost and nothing comes twice, from a subscription and from an item queue."""
     run_program(program, url)

@@ -32,19 +32,19 @@ async def test_many_tasks_may_open_the_same_feed_at_once(feeds: Feeds, others: F
 
 
 async def test_opening_a_feed_as_another_type_is_refused(feeds: Feeds) -> None:
-    await feeds.plain("inbox")
+    await feeds.item_queue("inbox")
 
-    with pytest.raises(Refused, match="'default/inbox' was to be of type 'sorted' and is of type 'plain'") as refused:
+    with pytest.raises(Refused, match="'default/inbox' was to be of type 'sorted' and is of type 'queue'") as refused:
         await feeds.sorted("inbox")
 
     assert refused.value.reason == "wrong_type"
-    assert isinstance(await feeds.plain("inbox"), ItemQueue)
+    assert isinstance(await feeds.item_queue("inbox"), ItemQueue)
 
 
 async def test_a_feed_is_created_once_deleted_once_and_listed_in_between(feeds: Feeds) -> None:
     """K1, K2, K4: a second creation is refused, and so is the deletion of what is not there."""
     config = await feeds.create("news", "sorted", items_max=9)
-    await feeds.create("inbox", "plain")
+    await feeds.create("inbox", "queue")
     with pytest.raises(Refused) as exists:
         await feeds.create("news")
     listed = await feeds.list()
@@ -54,7 +54,7 @@ async def test_a_feed_is_created_once_deleted_once_and_listed_in_between(feeds: 
         await feeds.delete("news")
 
     assert (exists.value.reason, unknown.value.reason) == ("feed_exists", "unknown_feed")
-    assert [(each.name, each.type) for each in listed] == [("inbox", "plain"), ("news", "sorted")]
+    assert [(each.name, each.type) for each in listed] == [("inbox", "queue"), ("news", "sorted")]
     assert state is not None
     assert (listed[1].config, state.config) == (config, config)
     assert await feeds.describe("news") is None
@@ -73,7 +73,7 @@ async def test_configure_with_a_version_is_refused_when_the_feed_was_changed_sin
 
 
 async def test_calls_of_a_deleted_feed_are_refused(feeds: Feeds) -> None:
-    news, inbox = await feeds.feed("news"), await feeds.plain("inbox")
+    news, inbox = await feeds.feed("news"), await feeds.item_queue("inbox")
     await feeds.delete("news")
     await feeds.delete("inbox")
 

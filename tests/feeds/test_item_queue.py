@@ -1,4 +1,4 @@
-"""Plain queues: first in, first out, each item to exactly one get, whichever is cancelled."""
+"""Item queues: first in, first out, each item to exactly one get, whichever is cancelled."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from tests.feeds.changes import EVERYWHERE, SOON_S
 
 async def test_items_come_out_as_they_were_put_in_and_high_ones_first(feeds: Feeds) -> None:
     """K17, K18, K19, KB16: also nothing, put as an item."""
-    inbox = await feeds.plain("inbox")
+    inbox = await feeds.item_queue("inbox")
 
     ids = [await inbox.put("a"), await inbox.put(None), *await inbox.put_many([{"c": 3}, 4])]
     high = [await inbox.put("high", high=True), await inbox.put("higher", high=True)]
@@ -24,7 +24,7 @@ async def test_items_come_out_as_they_were_put_in_and_high_ones_first(feeds: Fee
 
 async def test_a_get_that_finds_nothing_in_time_says_so(feeds: Feeds) -> None:
     """K18, KB16: with 0, get checks once."""
-    inbox = await feeds.plain("inbox")
+    inbox = await feeds.item_queue("inbox")
 
     for timeout in (0, "20ms"):
         with pytest.raises(TimeoutError, match="no item came into 'default/inbox' in time; wait longer"):
@@ -36,11 +36,11 @@ async def test_a_get_that_finds_nothing_in_time_says_so(feeds: Feeds) -> None:
 
 async def test_a_get_waits_for_an_item_of_another_instance(feeds: Feeds, others: Feeds) -> None:
     """K18: in the order in which they came."""
-    inbox = await feeds.plain("inbox")
+    inbox = await feeds.item_queue("inbox")
     waiting = [asyncio.ensure_future(inbox.get("20s")) for _ in range(3)]
     await asyncio.sleep(0)
 
-    await (await others.plain("inbox")).put_many("abc")
+    await (await others.item_queue("inbox")).put_many("abc")
 
     assert await asyncio.gather(*waiting) == ["a", "b", "c"]
 
@@ -49,7 +49,7 @@ async def test_a_get_waits_for_an_item_of_another_instance(feeds: Feeds, others:
 async def test_each_item_is_got_once_although_gets_are_cancelled_at_random(store: Store) -> None:
     """K18, KB1: nothing is lost, nothing is handed out twice; from two instances and stores at once."""
     chance = random.Random(3)
-    queues = [await Feeds(store, instance=name).plain("inbox") for name in ("one", "two")]
+    queues = [await Feeds(store, instance=name).item_queue("inbox") for name in ("one", "two")]
     got: list[int] = []
     left = 200
 
@@ -85,7 +85,7 @@ async def test_each_item_is_got_once_although_gets_are_cancelled_at_random(store
 
 async def test_an_item_taken_for_a_cancelled_get_goes_back_to_the_front(faulty: FaultyStore) -> None:
     """KB1: under its id, before those that were behind it."""
-    inbox = await Feeds(faulty).plain("inbox")
+    inbox = await Feeds(faulty).item_queue("inbox")
     ids = await inbox.put_many("abcd")
     hold = faulty.hold("take")
     waiting = [asyncio.ensure_future(inbox.get()) for _ in range(3)]
@@ -102,7 +102,7 @@ async def test_an_item_taken_for_a_cancelled_get_goes_back_to_the_front(faulty: 
 
 
 async def test_an_item_taken_for_a_cancelled_get_goes_to_the_next_get(faulty: FaultyStore) -> None:
-    inbox = await Feeds(faulty).plain("inbox")
+    inbox = await Feeds(faulty).item_queue("inbox")
     await inbox.put("a")
     hold = faulty.hold("take")
     gone, waits = asyncio.ensure_future(inbox.get()), asyncio.ensure_future(inbox.get())
@@ -117,7 +117,7 @@ async def test_an_item_taken_for_a_cancelled_get_goes_to_the_next_get(faulty: Fa
 
 
 async def test_an_item_that_does_not_fit_back_is_kept_for_the_next_one(faulty: FaultyStore) -> None:
-    inbox = await Feeds(faulty).plain("inbox", items_max=1)
+    inbox = await Feeds(faulty).item_queue("inbox", items_max=1)
     await inbox.put("a")
     item = await inbox.take(0)
     await inbox.put("c")
@@ -130,7 +130,7 @@ async def test_an_item_that_does_not_fit_back_is_kept_for_the_next_one(faulty: F
 
 
 async def test_a_hundred_waiting_gets_cost_the_store_as_much_as_one(faulty: FaultyStore) -> None:
-    inbox = await Feeds(faulty).plain("inbox")
+    inbox = await Feeds(faulty).item_queue("inbox")
     waiting = [asyncio.ensure_future(inbox.get()) for _ in range(100)]
     await faulty.called("signals.changed")
     faulty.calls.clear()
@@ -148,7 +148,7 @@ async def test_a_hundred_waiting_gets_cost_the_store_as_much_as_one(faulty: Faul
 
 async def test_a_get_waits_through_an_outage_and_names_it_at_its_timeout(faulty: FaultyStore) -> None:
     feeds = Feeds(faulty)
-    inbox, other = await feeds.plain("inbox"), await feeds.plain("other")
+    inbox, other = await feeds.item_queue("inbox"), await feeds.item_queue("other")
     waiting = asyncio.ensure_future(inbox.get())
     await faulty.called("signals.changed")
     faulty.fail("signals.changed", "take", times=3)
@@ -162,7 +162,7 @@ async def test_a_get_waits_through_an_outage_and_names_it_at_its_timeout(faulty:
 
 
 async def test_a_lost_answer_fails_the_get_that_may_have_got_an_item(faulty: FaultyStore) -> None:
-    inbox = await Feeds(faulty).plain("inbox")
+    inbox = await Feeds(faulty).item_queue("inbox")
     await inbox.put_many("ab")
     faulty.lose("take")
 
@@ -177,7 +177,7 @@ async def test_a_get_is_refused_when_the_queue_is_deleted_meanwhile(
 ) -> None:
     monkeypatch.setattr("headrace.feeds.item_queue.FEED_LOOK_MS", 20)
     feeds = Feeds(faulty)
-    inbox = await feeds.plain("inbox")
+    inbox = await feeds.item_queue("inbox")
     waiting = asyncio.ensure_future(inbox.get())
     await faulty.called("signals.changed")
 

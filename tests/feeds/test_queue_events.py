@@ -17,7 +17,7 @@ from tests.feeds.changes import EVERYWHERE, SOON_S, summaries, take, take_until
 async def test_queue_events_are_yielded_live(feeds: Feeds, store: Store) -> None:
     """KB14: also for an unused queue; with the job, the worker, and the columns of the journal."""
     client = Client(store)
-    async with feeds.queue("mail").subscribe() as subscription:
+    async with feeds.queue_events("mail").subscribe() as subscription:
         start = await take(subscription, 1)
         await client.enqueue("send", {"to": 1}, id="a", queue="mail", tag="t")
         await work(store, Queue("mail"), Done())
@@ -37,7 +37,7 @@ async def test_queue_events_carry_no_payloads(feeds: Feeds, store: Store) -> Non
     await store.queues.configure(Queue("mail"), {"journal_payloads": True})
     await Client(store).enqueue("send", {"to": 1}, id="a", queue="mail")
 
-    changes = await take(feeds.queue("mail").subscribe(beginning=True), 3)
+    changes = await take(feeds.queue_events("mail").subscribe(beginning=True), 3)
 
     assert summaries(changes[1:]) == ["configured", "enqueued a"]
     assert set(changes[2].item) == {"id", "kind", "priority", "run_at_ms", "payload_bytes"}
@@ -50,7 +50,7 @@ async def test_queue_events_start_at_the_beginning_or_behind_any_event(feeds: Fe
     client = Client(store)
     for number in range(12):
         await client.enqueue("send", id=f"{number}", queue=queue)
-    events = feeds.queue("mail", shards=shards)
+    events = feeds.queue_events("mail", shards=shards)
 
     changes = await take(events.subscribe(beginning=True), 13)
     ends = await take(events.subscribe(), 1)
@@ -67,7 +67,7 @@ async def test_queue_events_start_at_the_beginning_or_behind_any_event(feeds: Fe
 async def test_a_cursor_before_the_kept_journal_yields_a_gap_and_the_rest(feeds: Feeds, store: Store) -> None:
     client, queue = Client(store), Queue("mail")
     await client.enqueue("send", id="first", queue=queue)
-    subscription = feeds.queue(queue).subscribe()
+    subscription = feeds.queue_events(queue).subscribe()
     cursor = (await take(subscription, 1))[0].cursor
     await store.queues.configure(queue, {"journal_keep_max": 3})
     for number in range(8):
@@ -75,10 +75,10 @@ async def test_a_cursor_before_the_kept_journal_yields_a_gap_and_the_rest(feeds:
     await store.journal.trim(queue.all_shards()[0])
     bounds = await store.journal.bounds(queue.all_shards()[0])
 
-    resumed = feeds.queue(queue).subscribe(cursor=cursor)
+    resumed = feeds.queue_events(queue).subscribe(cursor=cursor)
     kept = bounds.last_seq - bounds.first_seq + 1
     changes = await take(resumed, 1 + kept)
-    again = await take(feeds.queue(queue).subscribe(cursor=changes[0].cursor), kept)
+    again = await take(feeds.queue_events(queue).subscribe(cursor=changes[0].cursor), kept)
     await client.enqueue("send", id="new", queue=queue)
 
     assert kept < 9
@@ -92,7 +92,7 @@ async def test_a_journal_that_lost_its_tail_is_a_gap_also_when_it_has_grown_agai
     """The numbers continue, so only the epoch of the last event shows the loss."""
     client, queue = Client(store), Queue("mail")
     await client.enqueue("send", id="a", queue=queue)
-    cursor = (await take(feeds.queue(queue).subscribe(), 1))[0].cursor
+    cursor = (await take(feeds.queue_events(queue).subscribe(), 1))[0].cursor
     await client.enqueue("send", id="b", queue=queue)
 
     async def reborn(call: StoreCall) -> object:
@@ -101,13 +101,13 @@ async def test_a_journal_that_lost_its_tail_is_a_gap_also_when_it_has_grown_agai
             return [replace(entry, epoch=entry.epoch + 1) for entry in answer if isinstance(entry, Entry)]
         return replace(answer, epoch=answer.epoch + 1) if call.name == "journal.bounds" else answer
 
-    changes = await take(Feeds(ForwardingStore(store, reborn)).queue(queue).subscribe(cursor=cursor), 3)
+    changes = await take(Feeds(ForwardingStore(store, reborn)).queue_events(queue).subscribe(cursor=cursor), 3)
 
     assert summaries(changes) == ["gap", "enqueued a", "enqueued b"]
 
 
 async def test_a_cursor_of_another_queue_or_number_of_shards_is_refused(feeds: Feeds) -> None:
-    events = feeds.queue("mail", shards=2)
+    events = feeds.queue_events("mail", shards=2)
 
     for cursor in ("1.5", "1.5-1.6-1.7", "nonsense", "1-2"):
         with pytest.raises(Refused, match="is not a cursor of the 2 shards of 'mail'"):
@@ -115,7 +115,7 @@ async def test_a_cursor_of_another_queue_or_number_of_shards_is_refused(feeds: F
 
 
 async def test_a_quiet_queue_yields_heartbeats_and_a_cancelled_wait_misses_nothing(feeds: Feeds, store: Store) -> None:
-    subscription = feeds.queue("mail").subscribe(heartbeat="10ms")
+    subscription = feeds.queue_events("mail").subscribe(heartbeat="10ms")
     live = (await take_until(subscription, "live"))[-1]
     beats = await take(subscription, 3)
     for _ in range(5):

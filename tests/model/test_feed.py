@@ -114,7 +114,7 @@ def test_an_unknown_setting_is_refused(field: str) -> None:
     assert reason_of(first_feed_config, "feed", {field: 1}) == "bad_config"
 
 
-@pytest.mark.parametrize("type", ["sorted", "plain"])
+@pytest.mark.parametrize("type", ["sorted", "queue"])
 def test_only_items_of_a_feed_have_an_age(type: FeedType) -> None:
     assert reason_of(first_feed_config, type, {"items_keep_ms": 1}) == "bad_config"
     assert first_feed_config(type, {"items_keep_ms": 0}).items_keep_ms == 0

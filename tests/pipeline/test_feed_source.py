@@ -97,7 +97,7 @@ def test_a_batch_gives_the_items_of_a_feed_in_order_with_every_column(url: str) 
 def test_a_batch_of_all_feeds_has_those_of_the_tenant_of_every_type_whatever_their_size(url: str) -> None:
     publish(url, NEWS, *numbered(1, 2_345))
     publish(url, FeedName("board"), "top", type="sorted")
-    publish(url, FeedName("inbox"), "dead_letter", type="plain")
+    publish(url, FeedName("inbox"), "dead_letter", type="queue")
     publish(url, FeedName("empty"))
     publish(url, FeedName("of-others", "acme"), "x")
 

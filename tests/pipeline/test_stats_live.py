@@ -56,10 +56,10 @@ def test_statistics_survive_a_shard_ten_hours_behind_small_batches_and_falls_bef
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder, batches = sqlite_url(tmp_path), tmp_path / "stats", list[BatchStats]()
-    tell(url, bustle(MAIL, 20), fill(LATE, 40, every_ms=TEN_HOURS_MS // 40), make_feed("plain"))
+    tell(url, bustle(MAIL, 20), fill(LATE, 40, every_ms=TEN_HOURS_MS // 40), make_feed("queue"))
 
     # The table is written, and the feed refuses; then it is published, and the batch is not committed.
-    with pytest.raises(StreamingQueryException, match="is a plain queue"):
+    with pytest.raises(StreamingQueryException, match="is an item queue"):
         follow(spark, url, folder, events_max=80)
     tell(url, delete_feed)
     with pytest.raises(StreamingQueryException, match="fell over"):

@@ -161,9 +161,9 @@ async def test_what_a_feed_has_dropped_by_age_does_not_come_back(tmp_path: Path)
         assert floors[str(FEED)] > NOON + 3 * MINUTE
 
 
-async def test_a_plain_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_order(tmp_path: Path) -> None:
+async def test_an_item_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_order(tmp_path: Path) -> None:
     async with STORES["memory"](tmp_path) as store:
-        await store.feeds.create(FeedName("plain", "acme"), "plain", instance="test")
+        await store.feeds.create(FeedName("queue", "acme"), "queue", instance="test")
         await store.feeds.create(FEED, "sorted", instance="test")
         await publish(store, [window(0, row(1)), window(1, row(1))])
         before = await ids(store)
@@ -172,9 +172,9 @@ async def test_a_plain_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_ord
 
         assert (changed, await ids(store)) == (1, before)
         with pytest.raises(
-            BadConfig, match="'acme/plain' is a plain queue, whose items cannot be edited; name another"
+            BadConfig, match="'acme/plain' is an item queue, whose items cannot be edited; name another"
         ):
-            await publish(store, [window(0, row(1))], feed="plain", floors={})
+            await publish(store, [window(0, row(1))], feed="queue", floors={})
 
 
 def test_the_longest_names_still_make_an_id_of_their_own() -> None:

@@ -332,7 +332,7 @@ BUSY: dict[str, tuple[FeedType, dict[str, int], Act]] = {
         ),
     ),
     "retract": ("sorted", {}, lambda store, id: store.items.retract(NEWS, [f"0-{id}"], instance="me")),
-    "put": ("plain", {}, publish),
+    "put": ("queue", {}, publish),
 }
 """What is done to a feed of which type and settings."""
 

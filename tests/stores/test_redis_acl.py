@@ -89,7 +89,7 @@ async def test_the_user_can_do_all_that_the_driver_does_with_feeds(server: Redis
     inbox = FeedPlay(board.store, name="inbox")
 
     await board.create("sorted", changes_keep_max=10)
-    await inbox.create("plain")
+    await inbox.create("queue")
     await board.put(*[f"{number}" for number in range(20)], position=FIRST)
     done = [await board.move("3", ItemPosition("before", "5")), await board.edit("4"), *await board.retract("1")]
     woken = await board.store.signals.changed(board.name, FeedCursor("1.1", 1, 1), 1_000)

@@ -183,7 +183,7 @@ async def test_ranks_around_a_place_without_room_are_drawn_anew_as_in_the_model(
 async def test_a_full_server_refuses_items_and_can_be_read_and_emptied(server: RedisServer, store: Store) -> None:
     news, inbox = FeedPlay(store), FeedPlay(store, name="inbox")
     await news.create(items_keep_ms=1_000)
-    await inbox.create("plain")
+    await inbox.create("queue")
     await news.put("a", "b", "c")
     await inbox.put("x")
 
@@ -208,7 +208,7 @@ async def test_a_full_server_refuses_items_and_can_be_read_and_emptied(server: R
 
 async def test_an_order_that_lost_an_item_hands_out_those_behind_it(server: RedisServer, store: Store) -> None:
     inbox = FeedPlay(store, name="inbox")
-    await inbox.create("plain")
+    await inbox.create("queue")
     await inbox.put("lost", "kept")
     server.ask("HDEL", feed_prefix(inbox.name) + "i", "lost")
 
@@ -224,7 +224,7 @@ async def test_an_order_that_lost_an_item_hands_out_those_behind_it(server: Redi
 
 
 async def test_keys_of_a_tenant_lie_in_one_slot_and_none_holds_an_id(server: RedisServer, store: Store) -> None:
-    for name, type in (("news", "feed"), ("board", "sorted"), ("inbox", "plain")):
+    for name, type in (("news", "feed"), ("board", "sorted"), ("inbox", "queue")):
         play = FeedPlay(store, name=name)
         await play.create(type)  # type: ignore[arg-type]  # one of the three
         await play.put("id-of-an-item", "{other}:m")

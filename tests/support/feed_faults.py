@@ -234,25 +234,25 @@ def ranks_drawn_anew_disturb_the_order() -> None:
     wrap(items, "_rerank", rerank)
 
 
-@fault("test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put")
-def a_plain_queue_is_last_in_first_out() -> None:
+@fault("test_item_queues.py::test_items_come_out_in_the_order_in_which_they_were_put")
+def an_item_queue_is_last_in_first_out() -> None:
     wrap(
         items,
         "_rank_at",
-        lambda old, rows, position: old(rows, FIRST if rows.config.type == "plain" else position),
+        lambda old, rows, position: old(rows, FIRST if rows.config.type == "queue" else position),
     )
 
 
-@fault("test_plain_queues.py::test_items_put_first_are_taken_next_the_last_of_them_first")
+@fault("test_item_queues.py::test_items_put_first_are_taken_next_the_last_of_them_first")
 def what_is_urgent_comes_last() -> None:
     wrap(
         items,
         "_rank_at",
-        lambda old, rows, position: old(rows, LAST if rows.config.type == "plain" else position),
+        lambda old, rows, position: old(rows, LAST if rows.config.type == "queue" else position),
     )
 
 
-@fault("test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put")
+@fault("test_item_queues.py::test_items_come_out_in_the_order_in_which_they_were_put")
 def an_item_is_handed_out_twice() -> None:
     def take(old: Any, rows: Any, limit: int) -> Any:
         first = rows.first(1)

@@ -132,7 +132,7 @@ class Follower:
         kept = (await store.feeds.changes(self._feed)).rows
         assert [each.seq for each in kept] == [*range(state.first_seq, state.cursor.seq + 1)][:PAGE_MAX]
         assert sum(each.size for each in kept) == state.changes_bytes or len(kept) == PAGE_MAX
-        if state.config.type == "plain":
+        if state.config.type == "queue":
             assert len(rows) == state.items
             return
         assert len(self._fold.items) == state.items

@@ -20,7 +20,7 @@ NEWS, BOARD, INBOX = FeedName("news", "acme"), FeedName("board", "acme"), FeedNa
 OTHER = FeedName("news", "other")
 FEEDS = (NEWS, BOARD, INBOX, OTHER)
 EVERYWHERE = (*FEEDS, NEWS.directory, OTHER.directory)
-USUAL: dict[FeedName, FeedType] = {NEWS: "feed", BOARD: "sorted", INBOX: "plain", OTHER: "sorted"}
+USUAL: dict[FeedName, FeedType] = {NEWS: "feed", BOARD: "sorted", INBOX: "queue", OTHER: "sorted"}
 BOUNDS: tuple[dict[str, object], ...] = (
     {},
     {"items_max": 1},
@@ -68,7 +68,7 @@ class FeedDraw:
         self._now_ms += self._pick(0, 0, 0, 1, 5, 20, 100, 1_000)
         feed: FeedName = self._pick(*self._feeds, *self._feeds, *self._feeds, *FEEDS)
         # Most of what can happen needs a feed, and some of it one of its type.
-        type = self._types.get(feed) if self._random.randrange(15) else self._pick("feed", "sorted", "plain")
+        type = self._types.get(feed) if self._random.randrange(15) else self._pick("feed", "sorted", "queue")
         verb = "create" if type is None else self._pick(*VERBS, *FITTING[type])
         at_ms = self._now_ms - self._pick(0, 0, 0, 0, 0, 50)
         if verb in ("changes", "find", "list", "changed", "sweep"):
@@ -82,7 +82,7 @@ class FeedDraw:
 
     def _create(self, feed: FeedName) -> dict[str, Any]:
         usual = USUAL[feed]
-        type = self._pick(usual, usual, usual, "feed", "sorted", "plain")
+        type = self._pick(usual, usual, usual, "feed", "sorted", "queue")
         changes = self._pick({}, self._pick(*BOUNDS))
         is_refused = (
             "type" in changes or changes.get("items_max") == 0 or (changes.get("items_keep_ms") and type != "feed")
@@ -106,7 +106,7 @@ class FeedDraw:
         id = self._pick(*self._ids)
         fitting = {
             "feed": (LAST,),
-            "plain": (LAST, LAST, FIRST),
+            "queue": (LAST, LAST, FIRST),
             "sorted": (LAST, LAST, FIRST, FIRST, ItemPosition("before", id), ItemPosition("after", id)),
         }
         if self._random.randrange(60) == 59:
@@ -123,7 +123,7 @@ class FeedDraw:
         id = self._pick(*self._ids)
         if type == "sorted" or self._random.randrange(60) == 59:
             id = self._pick(id, id, None)
-        edits = (0, 0, 0, 0, 1) if type != "plain" else (0,) * 60 + (1,)
+        edits = (0, 0, 0, 0, 1) if type != "queue" else (0,) * 60 + (1,)
         if id is not None and self._pick(*edits):
             return Publication(self._item(), id, edit=True)
         return Publication(self._item(), id, self._place(type))
@@ -171,7 +171,7 @@ VERBS = (
     "find",
     "list",
 )
-FITTING = {"feed": (), "sorted": ("move",) * 6, "plain": ("take",) * 5}
+FITTING = {"feed": (), "sorted": ("move",) * 6, "queue": ("take",) * 5}
 
 
 class FeedActor:

@@ -236,14 +236,14 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
             "      items.drop(f, ids[index], rows[index])\n    end\n    for _, member in ipairs(f.lost_members)",
             "    end\n    for _, member in ipairs(f.lost_members)",
         ),
-        "test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put",
+        "test_item_queues.py::test_items_come_out_in_the_order_in_which_they_were_put",
     ),
-    "lua_a_plain_queue_is_last_in_first_out": (
+    "lua_an_item_queue_is_last_in_first_out": (
         (
             "  feed_position.put(f, id, item, where, neighbour)\n",
-            "  feed_position.put(f, id, item, type == 'plain' and 'f' or where, neighbour)\n",
+            "  feed_position.put(f, id, item, type == 'queue' and 'f' or where, neighbour)\n",
         ),
-        "test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put",
+        "test_item_queues.py::test_items_come_out_in_the_order_in_which_they_were_put",
     ),
     "lua_an_item_is_shown_at_its_age": (
         ("if items.at_of(rows[index]) > expired_at then", "if items.at_of(rows[index]) >= expired_at then"),

@@ -24,7 +24,7 @@ from headrace.worker.worker import Worker
 
 QUEUE = Queue("upgraded")
 SHARD = Shard(QUEUE, 0)
-FEED, PLAIN = FeedName("news", "default"), FeedName("plain", "default")
+FEED, ITEM_QUEUE = FeedName("news", "default"), FeedName("inbox", "default")
 ERROR = JobError("ValueError", "no")
 
 
@@ -91,12 +91,12 @@ async def journal(store: Store) -> None:
 async def feeds(store: Store) -> None:
     """Publish, change and follow items."""
     await store.feeds.create(FEED, "sorted", instance="me")
-    await store.feeds.create(PLAIN, "plain", instance="me")
-    for feed in (FEED, PLAIN):
+    await store.feeds.create(ITEM_QUEUE, "queue", instance="me")
+    for feed in (FEED, ITEM_QUEUE):
         await store.items.publish(feed, [Publication(b"1", "a"), Publication(b"2", "b")], instance="me")
     await store.items.move(FEED, [Move("a", LAST)], instance="me")
     await store.items.retract(FEED, ["b"], instance="me")
-    await store.items.take(PLAIN)
+    await store.items.take(ITEM_QUEUE)
     await store.items.find(FEED, ["a"])
     await store.items.list(FEED)
     await store.items.snapshot(FEED)

@@ -15,13 +15,13 @@ async def test_the_feeds_of_an_app_are_in_the_store_of_the_kit() -> None:
     app = App("memory://")
     async with using(app) as kit:
         news = await (await app.feeds()).feed("news")
-        inbox = app.blocking_feeds.plain("inbox")  # on another loop and thread
+        inbox = app.blocking_feeds.item_queue("inbox")  # on another loop and thread
         kit.store.fail("items.publish")
         with pytest.raises(StoreUnavailable, match="as the test has asked"):
             inbox.put("lost")
         inbox.put("blocking")
 
-        assert await (await (await app.feeds()).plain("inbox")).get("20s") == "blocking"
+        assert await (await (await app.feeds()).item_queue("inbox")).get("20s") == "blocking"
         assert news.name == "news"
 
     assert await (await app.feeds()).list() == []

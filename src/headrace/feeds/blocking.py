@@ -318,11 +318,11 @@ class BlockingFeeds(Closeable):
         """Open a sorted feed, as `feed` does."""
         return BlockingSortedFeed(self, self._call(lambda feeds: feeds.sorted(name, **settings)).feed)
 
-    def plain(self, name: str, **settings: Unpack[FeedSettings]) -> BlockingItemQueue:
-        """Open a plain queue, as `feed` does."""
-        return BlockingItemQueue(self, self._call(lambda feeds: feeds.plain(name, **settings)).feed)
+    def item_queue(self, name: str, **settings: Unpack[FeedSettings]) -> BlockingItemQueue:
+        """Open an item queue, as `feed` does."""
+        return BlockingItemQueue(self, self._call(lambda feeds: feeds.item_queue(name, **settings)).feed)
 
-    def queue(self, queue: str | Queue, *, shards: int = 1) -> "BlockingQueueEvents":
+    def queue_events(self, queue: str | Queue, *, shards: int = 1) -> "BlockingQueueEvents":
         """The events of a job queue, to be followed like a feed; does not call the store."""
         target = queue if isinstance(queue, Queue) else Queue(queue, self._client.maker.tenant, shards)
         return BlockingQueueEvents(self, target)
@@ -396,4 +396,5 @@ def _directory_stream(
 def _queue_stream(
     context: FeedContext, cursor: str | None, *, queue: Queue, beginning: bool, heartbeat: Duration | None
 ) -> ChangeStream:
-    return Feeds.from_context(context).queue(queue).subscribe(cursor=cursor, beginning=beginning, heartbeat=heartbeat)
+    events = Feeds.from_context(context).queue_events(queue)
+    return events.subscribe(cursor=cursor, beginning=beginning, heartbeat=heartbeat)

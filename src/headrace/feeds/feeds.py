@@ -31,7 +31,7 @@ class FeedListing(Struct, frozen=True):
 
     @property
     def type(self) -> FeedType:
-        """`feed`, `sorted` or `plain`."""
+        """`feed`, `sorted` or `queue`."""
         return self.config.type
 
 
@@ -95,11 +95,11 @@ class Feeds:
         """Open a sorted feed, as `feed` does."""
         return SortedFeed(self._context, await self._open(name, "sorted", settings))
 
-    async def plain(self, name: str, **settings: Unpack[FeedSettings]) -> ItemQueue:
-        """Open a plain queue, as `feed` does."""
-        return ItemQueue(self._context, await self._open(name, "plain", settings))
+    async def item_queue(self, name: str, **settings: Unpack[FeedSettings]) -> ItemQueue:
+        """Open an item queue, as `feed` does."""
+        return ItemQueue(self._context, await self._open(name, "queue", settings))
 
-    def queue(self, queue: str | Queue, *, shards: int = 1) -> QueueEvents:
+    def queue_events(self, queue: str | Queue, *, shards: int = 1) -> QueueEvents:
         """The events of a job queue, to be followed like a feed; does not call the store."""
         target = queue if isinstance(queue, Queue) else Queue(queue, self._context.tenant, shards)
         return QueueEvents(self._context.store, target)

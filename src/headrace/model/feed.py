@@ -21,7 +21,7 @@ from headrace.model.limits import (
 from headrace.model.names import DEFAULT_TENANT, check_tenant
 from headrace.model.validate import bounded_repr, check_bool, check_bytes, check_int, check_storable, check_text
 
-FeedType = Literal["feed", "sorted", "plain"]
+FeedType = Literal["feed", "sorted", "queue"]
 FEED_TYPES: tuple[str, ...] = get_args(FeedType)
 ChangeEvent = Literal["created", "configured", "deleted", "published", "edited", "retracted", "moved"]
 CHANGE_EVENTS: tuple[str, ...] = get_args(ChangeEvent)
@@ -70,7 +70,7 @@ class FeedConfig(Struct, frozen=True):
     version: int = 0
     """Rises by one with every change of the configuration."""
     items_max: int = 10_000
-    """Items it holds. Beyond that a feed evicts its oldest; a sorted feed and a plain queue refuse `full`."""
+    """Items it holds. Beyond that a feed evicts its oldest; a sorted feed and an item queue refuse `full`."""
     items_keep_ms: int = 0
     """Items of a feed that were published longer ago than this are evicted; 0 keeps them."""
     changes_keep_max: int = 10_000

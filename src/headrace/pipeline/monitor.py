@@ -85,8 +85,8 @@ async def _publish(store: Store, feed: FeedName, publications: Sequence[Publicat
     state = await retry(lambda: store.feeds.describe(feed))
     if state is None:
         await make_feed(store, feed, INSTANCE)
-    elif state.config.type == "plain":
-        raise BadConfig(f"feed {str(feed)!r} is a plain queue, whose items cannot be edited; name another feed")
+    elif state.config.type == "queue":
+        raise BadConfig(f"feed {str(feed)!r} is an item queue, whose items cannot be edited; name another feed")
     is_sorted = state is not None and state.config.type == "sorted"
     written = 0
     for part in batches(publications):

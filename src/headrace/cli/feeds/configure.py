@@ -20,7 +20,7 @@ DEFAULT = FeedConfig()
 Type = Annotated[
     FeedType,
     typer.Option(
-        "--type", help="feed: in order of publication; sorted: each item in its position; plain: items are taken."
+        "--type", help="feed: in order of publication; sorted: each item in its position; queue: items are taken."
     ),
 ]
 ItemsMax = Annotated[
@@ -122,7 +122,7 @@ def create(
 
 def type_text(type: FeedType) -> str:
     """A type in words."""
-    return {"feed": "feed", "sorted": "sorted feed", "plain": "plain queue"}[type]
+    return {"feed": "feed", "sorted": "sorted feed", "queue": "item queue"}[type]
 
 
 def configure(

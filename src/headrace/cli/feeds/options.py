@@ -15,7 +15,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Feed to use.")]
 ReadName = Annotated[str, typer.Argument(metavar="NAME", help="Feed to read; '*' is the directory of all feeds.")]
 Before = Annotated[str | None, typer.Option("--before", metavar="ID", help="Put the item before this one.")]
 After = Annotated[str | None, typer.Option("--after", metavar="ID", help="Put the item after this one.")]
-First = Annotated[bool, typer.Option("--first", help="Put the item first; a plain queue hands it out next.")]
+First = Annotated[bool, typer.Option("--first", help="Put the item first; an item queue hands it out next.")]
 Last = Annotated[bool, typer.Option("--last", help="Put the item last.")]
 
 

@@ -72,7 +72,7 @@ def publish(
 ) -> int:
     """Publish an item, or many from a file.
 
-    An item without an id gets one. Positions are for sorted feeds, --first for plain queues as well. A wrong line of a
+    An item without an id gets one. Positions are for sorted feeds, --first for item queues as well. A wrong line of a
     file ends the command, and it says what was published before. Exits with 1 if the feed refused some items.
 
     Example: headrace feeds publish news title=Launch --id launch

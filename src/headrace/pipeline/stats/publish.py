@@ -106,8 +106,8 @@ class Publisher:
         if state is None:
             await make_feed(self._store, name, _INSTANCE)
             state = await retry(lambda: self._store.feeds.describe(name))
-        if state is None or state.config.type == "plain":
-            raise BadConfig(f"feed {str(name)!r} is a plain queue, whose items cannot be edited; name another feed")
+        if state is None or state.config.type == "queue":
+            raise BadConfig(f"feed {str(name)!r} is an item queue, whose items cannot be edited; name another feed")
         evicts = _may_evict(state)
         if str(name) not in self._floors:
             self._floors[str(name)] = await self._floor(state) if evicts and state.total else -1

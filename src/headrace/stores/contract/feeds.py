@@ -70,7 +70,7 @@ class Items(Protocol):
         """Put items into a feed, at most 1,000, and answer in their order.
 
         A known id is edited: in a feed it goes last, in a sorted feed to the given position (`moved` follows
-        `edited` if that is another position), in a plain queue it is refused. When something new was published, a feed
+        `edited` if that is another position), in an item queue it is refused. When something new was published, a feed
         then evicts its oldest items beyond its bounds.
         """
 
@@ -85,7 +85,7 @@ class Items(Protocol):
         """Move items of a sorted feed to other positions, at most 1,000; the cost does not grow with the feed."""
 
     async def take(self, feed: FeedName, limit: int = 1, *, now_ms: int | None = None) -> Sequence[Item]:
-        """Take the first items out of a plain queue: each item goes to one of the concurrent callers. At most `limit`
+        """Take the first items out of an item queue: each item goes to one of the concurrent callers. At most `limit`
         or 4 MiB of them, at least one while there is one."""
 
     async def find(self, feed: FeedName, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Item | None]:

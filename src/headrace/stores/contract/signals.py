@@ -28,10 +28,10 @@ class Signals(Protocol):
         removal of one of the ids wakes. Read the outcome with `reads.find`."""
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
-        """Return True as soon as the log of a feed may end elsewhere than at `after`, or a plain queue may hold items;
+        """Return True as soon as the log of a feed may end elsewhere than at `after`, or an item queue may hold items;
         False after `timeout_ms`.
 
-        Checks on entry. Without a cursor: as soon as there is such a feed, or, if it is a plain queue, as soon as it
+        Checks on entry. Without a cursor: as soon as there is such a feed, or, if it is an item queue, as soon as it
         holds an item. With one, a deleted or recreated feed answers at once.
         """
 

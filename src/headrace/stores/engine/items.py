@@ -154,7 +154,7 @@ def _publish(log: FeedLog, publication: Publication) -> Published:
     known = None if id is None else rows.row(id)
     if known is None and publication.edit:
         return Published(id, "unknown")
-    if known is not None and type == "plain":
+    if known is not None and type == "queue":
         return Published(id, "known")
     if position.id is not None and rows.row(position.id) is None:
         return Published(id, "unknown_neighbour")
@@ -174,7 +174,7 @@ def _publish(log: FeedLog, publication: Publication) -> Published:
         counters.number = max(counters.number, _number_of(id))
     rows.put(ItemRow(id, item, _rank_at(rows, position), log.at_ms))
     counters.items += 1
-    if type == "plain":
+    if type == "queue":
         log.touch()
     else:
         log.note("published", id, item, position if type == "sorted" else None)
@@ -272,7 +272,7 @@ def _rerank(rows: FeedRows, low: str | None, high: str | None) -> str:
 
 def retract(log: FeedLog, ids: Sequence[str]) -> list[Retracted]:
     """Remove items in order."""
-    rows, is_logged = log.rows, log.rows.config.type != "plain"
+    rows, is_logged = log.rows, log.rows.config.type != "queue"
     rows.load(ids)
     answers: list[Retracted] = []
     for id in ids:
@@ -291,14 +291,14 @@ def retract(log: FeedLog, ids: Sequence[str]) -> list[Retracted]:
 
 
 def holds(rows: FeedRows) -> bool:
-    """Whether a plain queue has items; refuses other types."""
-    if rows.config.type != "plain":
+    """Whether an item queue has items; refuses other types."""
+    if rows.config.type != "queue":
         raise wrong_type(rows.feed, rows.config.type, "hand out items")
     return rows.counters.items > 0
 
 
 def take(rows: FeedRows, limit: int) -> list[Item]:
-    """Take the first items out of a plain queue."""
+    """Take the first items out of an item queue."""
     if not holds(rows):
         return []
     taken = rows.first(limit, bytes_max=CHANGES_PAGE_BYTES)

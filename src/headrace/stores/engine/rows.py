@@ -294,7 +294,7 @@ class Engine(Protocol):
         """Wake waiters for the end of these jobs."""
 
     def notify_changed(self, feed: FeedName) -> None:
-        """Wake subscribers of a feed, and waiters for items of a plain queue."""
+        """Wake subscribers of a feed, and waiters for items of an item queue."""
 
 
 BYTES_MAX = 2**62

@@ -10,14 +10,14 @@ from headrace.stores.shared.sharding import by_shard
 
 
 def has_changed(tx: Tx, feed: FeedName, after: FeedCursor | None) -> bool:
-    """Whether the log has changes for a reader at `after`, or a plain queue has items."""
+    """Whether the log has changes for a reader at `after`, or an item queue has items."""
     rows = tx.feed(feed)
     if rows is None:
         return after is not None
-    if rows.config.type == "plain" and rows.counters.items:
+    if rows.config.type == "queue" and rows.counters.items:
         return True
     if after is None:
-        return rows.config.type != "plain"
+        return rows.config.type != "queue"
     return end_of(rows) != after
 
 

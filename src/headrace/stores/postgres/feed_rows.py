@@ -165,7 +165,7 @@ class PostgresFeed:
         """How many changes a step reads: those to drop for their number, and the next one; 0 when none are dropped."""
         kept = self.counters.seq - self.counters.first_seq + 1
         surplus = kept + count * CHANGES_PER_ITEM - self.config.changes_keep_max
-        return min(surplus, kept) + 1 if surplus > 0 and self.config.type != "plain" else 0
+        return min(surplus, kept) + 1 if surplus > 0 and self.config.type != "queue" else 0
 
     def row(self, id: str) -> ItemRow | None:
         return self._items.row(id)

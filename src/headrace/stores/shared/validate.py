@@ -42,9 +42,9 @@ def check_publication(feed: FeedName, type: str, publication: Publication) -> No
         raise Refused("bad_id", f"an item of {str(feed)!r} needs an id; only sorted feeds draw them")
     if type == "sorted":
         return
-    if type == "plain" and publication.edit:
+    if type == "queue" and publication.edit:
         raise wrong_type(feed, type, "edit")
-    if publication.position.where not in (("first", "last") if type == "plain" else ("last",)):
+    if publication.position.where not in (("first", "last") if type == "queue" else ("last",)):
         raise wrong_type(feed, type, f"publish {publication.position.where!r}")
 
 

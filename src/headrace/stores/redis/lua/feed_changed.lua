@@ -10,12 +10,12 @@ local function run(keys, args)
   if not f then
     return args[1] and 1 or 0
   end
-  local is_plain = f.cfg.type == 'plain'
-  if is_plain and f.counters.items > 0 then
+  local is_queue = f.cfg.type == 'queue'
+  if is_queue and f.counters.items > 0 then
     return 1
   end
   if not args[1] then
-    return is_plain and 0 or 1
+    return is_queue and 0 or 1
   end
   local birth, epoch, seq = feed.log_position(f)
   return (birth == args[1] and epoch == args[2] and seq == args[3]) and 0 or 1

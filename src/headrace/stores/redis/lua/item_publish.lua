@@ -8,7 +8,7 @@
 --          that were drawn. Refuses `unknown_feed`, and `wrong_type` for what a feed of its type does not allow
 -- flags
 local NUMBER_MAX = '999999999999999' -- beyond it numbers are no longer drawn
-local POSITIONS = { feed = { l = true, e = true }, plain = { l = true, f = true } }
+local POSITIONS = { feed = { l = true, e = true }, queue = { l = true, f = true } }
 
 -- Whether a feed of this type allows all publications; a sorted one does.
 local function are_allowed(type, args)
@@ -66,7 +66,7 @@ local function publish(f, type, where, id, neighbour, item, drawn)
   local counters, old = f.counters, id ~= '' and items.row(f, id)
   if not old and where == 'e' then
     return 'u'
-  elseif old and type == 'plain' then
+  elseif old and type == 'queue' then
     return 'k'
   elseif neighbour ~= '' and not items.row(f, neighbour) then
     return 'n'
@@ -88,7 +88,7 @@ local function publish(f, type, where, id, neighbour, item, drawn)
   end
   feed_position.put(f, id, item, where, neighbour)
   counters.items = counters.items + 1
-  if type == 'plain' then
+  if type == 'queue' then
     feed.touch(f)
   else
     feed.note_change(f, 'p', type == 'sorted' and where or '-', id, item, neighbour)

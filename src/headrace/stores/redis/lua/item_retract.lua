@@ -11,7 +11,7 @@ local function run(keys, args)
     return feed.unknown_feed()
   end
   feed.begin_change(f, args[2])
-  local ids, statuses, is_logged = slice(args, 3, #args), {}, f.cfg.type ~= 'plain'
+  local ids, statuses, is_logged = slice(args, 3, #args), {}, f.cfg.type ~= 'queue'
   items.load(f, ids)
   for index, id in ipairs(ids) do
     local packed = f.rows[id]

@@ -1,4 +1,4 @@
--- Take the first items out of a plain queue.
+-- Take the first items out of an item queue.
 --
 -- uses     feed, items
 -- keys     the `m` key of a feed
@@ -10,7 +10,7 @@ local function run(keys, args)
   local f = feed.open(keys[1])
   if not f then
     return feed.unknown_feed()
-  elseif f.cfg.type ~= 'plain' then
+  elseif f.cfg.type ~= 'queue' then
     return feed.wrong_type(f)
   end
   local flat = {}

@@ -1,4 +1,4 @@
-"""Plain queues: items are put, and each is handed out once, oldest first unless it was put in front."""
+"""Item queues: items are put, and each is handed out once, oldest first unless it was put in front."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.support.feed_play import FeedPlay, refused
 
 async def test_items_come_out_in_the_order_in_which_they_were_put(feed: FeedPlay) -> None:
     """K17, K18, KB16: first in, first out, with what was put and when."""
-    await feed.create("plain")
+    await feed.create("queue")
     for number, id in enumerate("cab"):
         await feed.publish(id, id.encode())
         assert (await feed.state()).items == number + 1
@@ -24,7 +24,7 @@ async def test_items_come_out_in_the_order_in_which_they_were_put(feed: FeedPlay
 
 async def test_items_put_first_are_taken_next_the_last_of_them_first(feed: FeedPlay) -> None:
     """K17, KB16: high priority goes past everything that waits."""
-    await feed.create("plain")
+    await feed.create("queue")
     await feed.put("a", "b")
 
     await feed.put("x", "y", position=FIRST)
@@ -37,7 +37,7 @@ async def test_items_put_first_are_taken_next_the_last_of_them_first(feed: FeedP
 
 async def test_every_put_counts_towards_the_total(feed: FeedPlay) -> None:
     """K17, KB17: in front as well; what was taken still counts."""
-    await feed.create("plain")
+    await feed.create("queue")
 
     await feed.put("a", "b")
     await feed.put("c", position=FIRST)
@@ -47,9 +47,9 @@ async def test_every_put_counts_towards_the_total(feed: FeedPlay) -> None:
     assert (state.total, state.items) == (3, 1)
 
 
-async def test_the_log_of_a_plain_queue_has_no_items(feed: FeedPlay) -> None:
+async def test_the_log_of_an_item_queue_has_no_items(feed: FeedPlay) -> None:
     """K17: no event for items; changes of the queue itself are logged."""
-    await feed.create("plain")
+    await feed.create("queue")
     await feed.put("a", "b", "c")
     await feed.take()
     await feed.retract("b")
@@ -62,7 +62,7 @@ async def test_the_log_of_a_plain_queue_has_no_items(feed: FeedPlay) -> None:
 
 async def test_several_items_are_taken_at_once_up_to_the_limit(feed: FeedPlay) -> None:
     """K18: in their order, and no more than there are."""
-    await feed.create("plain")
+    await feed.create("queue")
     await feed.put(*"abcde")
 
     taken = [await feed.take(2), await feed.take(1_000), await feed.take(5)]
@@ -71,7 +71,7 @@ async def test_several_items_are_taken_at_once_up_to_the_limit(feed: FeedPlay) -
 
 
 async def test_taking_ends_once_four_mebibytes_are_in_hand(feed: FeedPlay) -> None:
-    await feed.create("plain")
+    await feed.create("queue")
     for number in range(17):
         await feed.publish(f"{number:02}", bytes(256 * 1024))
 
@@ -82,7 +82,7 @@ async def test_taking_ends_once_four_mebibytes_are_in_hand(feed: FeedPlay) -> No
 
 async def test_taking_from_an_empty_queue_is_an_answer(feed: FeedPlay) -> None:
     """K18, KB16: an empty queue is fine, before the first item and after the last."""
-    await feed.create("plain")
+    await feed.create("queue")
 
     before = await feed.take()
     await feed.put("a")
@@ -94,7 +94,7 @@ async def test_taking_from_an_empty_queue_is_an_answer(feed: FeedPlay) -> None:
 
 async def test_nothing_of_an_item_stays_in_the_queue_that_has_handed_it_out(feed: FeedPlay) -> None:
     """KB1: taking is one step, so there is no item that is neither in the queue nor taken."""
-    await feed.create("plain")
+    await feed.create("queue")
     await feed.put("a", "b")
 
     [taken] = await feed.take()
@@ -107,7 +107,7 @@ async def test_nothing_of_an_item_stays_in_the_queue_that_has_handed_it_out(feed
 
 async def test_every_item_goes_to_one_of_many_concurrent_callers(feed: FeedPlay) -> None:
     """K18, KB1: none twice and none lost, while others still put."""
-    await feed.create("plain")
+    await feed.create("queue")
     ids = [f"{number:03}" for number in range(60)]
     await feed.put(*ids[:30])
 
@@ -128,7 +128,7 @@ async def test_every_item_goes_to_one_of_many_concurrent_callers(feed: FeedPlay)
 
 async def test_every_item_is_handed_to_one_of_two_handles_of_the_store(feed: FeedPlay, shared_url: str) -> None:
     """K18, KB1: also when they are opened apart."""
-    await feed.create("plain")
+    await feed.create("queue")
     ids = [f"{number:03}" for number in range(100)]
     await feed.put(*ids)
     store = await open_store(shared_url)
@@ -144,7 +144,7 @@ async def test_every_item_is_handed_to_one_of_two_handles_of_the_store(feed: Fee
 
 async def test_an_id_that_is_in_line_is_not_put_twice(feed: FeedPlay) -> None:
     """It is free again once it was taken or retracted."""
-    await feed.create("plain")
+    await feed.create("queue")
     await feed.publish("a", b"first")
 
     again = await feed.publish("a", b"second", FIRST)
@@ -158,7 +158,7 @@ async def test_an_id_that_is_in_line_is_not_put_twice(feed: FeedPlay) -> None:
 
 async def test_a_full_queue_refuses_more_until_something_is_taken(feed: FeedPlay) -> None:
     """It loses nothing by itself: neither what waits nor what comes."""
-    await feed.create("plain", items_max=2)
+    await feed.create("queue", items_max=2)
 
     statuses = await feed.put("a", "b", "c")
     in_front = await feed.put("d", position=FIRST)
@@ -169,9 +169,9 @@ async def test_a_full_queue_refuses_more_until_something_is_taken(feed: FeedPlay
     assert await feed.ids() == ["b", "c"]
 
 
-async def test_items_of_a_plain_queue_can_be_listed_and_retracted(feed: FeedPlay) -> None:
+async def test_items_of_an_item_queue_can_be_listed_and_retracted(feed: FeedPlay) -> None:
     """K19: the ids in the order in which they will be taken."""
-    await feed.create("plain")
+    await feed.create("queue")
     await feed.put("a", "b", "c")
     await feed.put("x", position=FIRST)
 
@@ -184,9 +184,9 @@ async def test_items_of_a_plain_queue_can_be_listed_and_retracted(feed: FeedPlay
     assert await feed.take(10) == ["x", "a", "c"]
 
 
-async def test_a_plain_queue_edits_and_moves_nothing_and_only_it_hands_out(feed: FeedPlay) -> None:
+async def test_an_item_queue_edits_and_moves_nothing_and_only_it_hands_out(feed: FeedPlay) -> None:
     """K18, KB16: what cannot be is refused before anything is stored."""
-    await feed.create("plain")
+    await feed.create("queue")
     await feed.put("a")
     before = await feed.snapshot()
     others = FeedPlay(feed.store, name="feed"), FeedPlay(feed.store, name="board")

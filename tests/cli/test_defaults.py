@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.defaults import defaults_of
 from headrace.cli.main import main
-from headrace.cli.program import COMMANDS
+from headrace.cli.program import COMMANDS, defaults_of
 from headrace.model.errors import BadConfig
 from headrace.stores.contract.store import Store
 from tests.cli.support import run, with_store

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.cli.doctor.checks import Check, Versions, run_checks, worst
+from headrace.cli.doctor.command import repair
 from headrace.cli.doctor.facts import StoreFacts, gather
-from headrace.cli.doctor.repair import repair
 from headrace.model.clock import SystemClock
 from headrace.model.integrity import Findings
 from headrace.model.job import Job

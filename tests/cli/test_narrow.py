@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.table import fit
+from headrace.cli.output import fit
 from headrace.model.feed import FeedName
 from headrace.model.job import Job
 from headrace.model.names import Queue

@@ -100,7 +100,7 @@ def test_help_and_refusals_bring_no_spark() -> None:
     helped, refused = imported("pipeline", "jobs", "--help"), imported("pipeline", "jobs", "--url", "sqlite:///none.db")
 
     heavy = {"pyspark", "pyarrow", "pandas", "py4j", "rich.progress"}
-    assert "headrace.cli.pipeline.table_files" in helped & refused
+    assert "headrace.cli.pipeline.tables" in helped & refused
     assert (heavy & helped, heavy & refused) == (set(), set())
 
 

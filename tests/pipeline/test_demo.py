@@ -14,9 +14,8 @@ import pytest
 from rich.console import Console
 
 from headrace.cli.demo.app import KINDS
-from headrace.cli.demo.command import document
+from headrace.cli.demo.command import bars, close, document, show
 from headrace.cli.demo.pipeline import STEPS, DemoReport
-from headrace.cli.demo.render import bars, close, show
 from headrace.cli.demo.scenario import Killed, Played, kill_a_worker
 from headrace.cli.main import main
 from headrace.model.errors import HeadraceError

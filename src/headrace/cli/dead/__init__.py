@@ -1,9 +1,7 @@
-"""`headrace dead`: list, show, replay and purge, a module each."""
+"""`headrace dead`: list, show, replay and purge dead letters."""
 
-from headrace.cli.dead.list import list_command
-from headrace.cli.dead.purge import purge
-from headrace.cli.dead.replay import replay
-from headrace.cli.dead.show import show
+from headrace.cli.dead.list import list_command, show
+from headrace.cli.dead.replay import purge, replay
 from headrace.cli.options import command_group
 
 commands = command_group(list=list_command, show=show, replay=replay, purge=purge)

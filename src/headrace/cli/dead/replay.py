@@ -1,4 +1,4 @@
-"""`headrace dead replay`: turns dead letters into jobs again, at once or spread over time."""
+"""`headrace dead replay` and `purge`: turns dead letters into waiting jobs again, or deletes them."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -126,3 +126,57 @@ class _Foresight:
             statuses.append("id_in_use" if id in live or (queue, id) in self._ids else "replayed")
             self._ids.add((queue, id))
         return statuses
+
+
+def purge(
+    names: Names = None,
+    url: Url = None,
+    tenant: Tenant = TENANT,
+    queue: AnyQueue = None,
+    id: OfId = None,
+    kind: Kind = None,
+    tag: Tag = None,
+    reason: OfReason = None,
+    error_class: ErrorClass = None,
+    since: Since = None,
+    until: Until = None,
+    everything: Everything = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> int:
+    """Delete dead letters and their jobs for good.
+
+    A filter asks for confirmation first. Exits with 1 if a named dead letter is not there.
+
+    Example: headrace dead purge --reason expired --until 7d
+    """
+    selection = DeadLetterSelection(
+        url=url,
+        tenant=tenant,
+        queue=queue,
+        names=names or [],
+        query=DeadLetterQuery(
+            id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until
+        ),
+        everything=everything,
+    )
+    action = bulk.BulkAction(
+        verb="purge",
+        noun="dead letter",
+        apply=_purge,
+        foresee=_foresee,
+        dry_label="would be",
+        succeeded=frozenset(("purged",)),
+    )
+    return bulk.run(Output(json=json), action, selection, dry_run=dry_run, yes=yes)
+
+
+async def _purge(store: Store, queue: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
+    count = await store.dead.purge(queue, [each.key for each in dead_letters])
+    # The store answers with a number: the rest were gone since they were listed.
+    return ["purged"] * count + ["not_found"] * (len(dead_letters) - count)
+
+
+async def _foresee(_: Store, __: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
+    return ["purged"] * len(dead_letters)

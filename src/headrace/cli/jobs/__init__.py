@@ -1,11 +1,8 @@
-"""`headrace jobs`: list, search, show, result, cancel and remove, a module each."""
+"""`headrace jobs`: list, search, show, result, cancel and remove jobs."""
 
-from headrace.cli.jobs.cancel import cancel
-from headrace.cli.jobs.list import list_command
-from headrace.cli.jobs.remove import remove
-from headrace.cli.jobs.result import result
-from headrace.cli.jobs.search import search
-from headrace.cli.jobs.show import show
+from headrace.cli.jobs.cancel import cancel, remove
+from headrace.cli.jobs.list import list_command, search
+from headrace.cli.jobs.show import result, show
 from headrace.cli.options import command_group
 
 commands = command_group(list=list_command, search=search, show=show, result=result, cancel=cancel, remove=remove)

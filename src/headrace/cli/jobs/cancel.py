@@ -1,4 +1,4 @@
-"""`headrace jobs cancel`: ends waiting jobs, and asks active ones to stop."""
+"""`headrace jobs cancel` and `remove`: cancels live jobs, and deletes jobs with their results and dead letters."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,6 +26,8 @@ from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
 Running = Annotated[bool, typer.Option("--running", help="Also ask active jobs to stop, and drop their blocked jobs.")]
+DEFAULT_STATES = (State.WAITING, State.DONE, State.CANCELLED, State.DEAD)
+"""Without --state: an active job would lose its lease but not its handler, so it must be selected explicitly."""
 
 
 def cancel(
@@ -91,3 +93,55 @@ async def _cancel(store: Store, queue: Queue, jobs: Sequence[TargetJob], *, runn
     ask = running and jobs[0].state in (None, State.ACTIVE)
     answers = await store.jobs.cancel(queue, [job.id for job in jobs], running=ask)
     return [answer.status for answer in answers]
+
+
+def remove(
+    ids: Ids = None,
+    url: Url = None,
+    tenant: Tenant = TENANT,
+    queue: AnyQueue = None,
+    kind: Kind = None,
+    tag: Tag = None,
+    state: AnyState = None,
+    older_than: OlderThan = None,
+    everything: Everything = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> int:
+    """Remove jobs with their results and dead letters.
+
+    A filter asks for confirmation first, and selects active jobs only with --state active: their handlers run on
+    without a lease. A done job that waits again counts as waiting. Exits with 1 if a named job is not known.
+
+    Example: headrace jobs remove --state done --older-than 7d
+    """
+    if state is State.BLOCKED:
+        raise Refused("bad_state", "a blocked job is removed with the active one before it; use jobs cancel instead")
+    selection = JobSelection(
+        url=url,
+        tenant=tenant,
+        queue=queue,
+        ids=ids or [],
+        kind=kind,
+        tag=tag,
+        state=state,
+        older_than=older_than,
+        everything=everything,
+        scanned_states=DEFAULT_STATES if state is None else (state,),
+        once=True,
+    )
+    action = bulk.BulkAction(
+        verb="remove",
+        noun="job",
+        apply=_remove,
+        foresee=foresee_state,
+        dry_label="would remove",
+        succeeded=frozenset(("removed", "found")),
+        reports_looked=True,
+    )
+    return bulk.run(Output(json=json), action, selection, dry_run=dry_run, yes=yes)
+
+
+async def _remove(store: Store, queue: Queue, jobs: Sequence[TargetJob]) -> list[str]:
+    return [answer.status for answer in await store.jobs.remove(queue, [job.id for job in jobs])]

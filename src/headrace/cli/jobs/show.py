@@ -1,25 +1,29 @@
-"""`headrace jobs show`: everything that the store and its journal hold of a job."""
+"""`headrace jobs show` and `result`: prints the record, events and result of a job."""
 
+import os
+import sys
 from textwrap import indent
 from typing import Annotated
 
 import typer
 from msgspec.structs import replace
 
-from headrace.cli.exit_codes import NO, OK, STOPPED
+from headrace.cli.exit_codes import INTERRUPTED, NO, OK, STOPPED
 from headrace.cli.jobs.list import due_text
 from headrace.cli.jobs.options import JobId
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.render import encoded_text, error_text, first_line, labelled, print_timeline, record_lines
+from headrace.cli.send import interrupted_text
 from headrace.cli.store_access import with_store
 from headrace.inspect.details import JobDetails, UnknownJob, show_job
+from headrace.inspect.results import JobResult, read_result
 from headrace.model.finished import FinishedJob
 from headrace.model.job import State
 from headrace.model.limits import TIMELINE_SCAN_MAX
 from headrace.model.policy import QueueConfig
 from headrace.model.results import Found
-from headrace.model.times import ago_text, duration_text, instant_text
+from headrace.model.times import ago_text, duration_ms, duration_text, instant_text
 from headrace.stores.contract.store import Store
 
 NoPayload = Annotated[bool, typer.Option("--no-payload", help="Leave out payloads and results.")]
@@ -28,6 +32,7 @@ ScanMax = Annotated[
 ]
 DEAD_LETTERS_SHOWN = 10
 """Of one id, the newest; `dead list --id` has all."""
+Wait = Annotated[str, typer.Option("--wait", metavar="DURATION", help="Wait this long for the job to end: 30s, 5m.")]
 
 
 def show(
@@ -111,3 +116,39 @@ def _finished_job_lines(finished: FinishedJob, now_ms: int, *, result: bool) -> 
         labelled("ended", f"{finished.state} {ended}; {kept}"),
         *([labelled("result", encoded_text(finished.result))] if finished.result is not None and result else []),
     ]
+
+
+def result(
+    id: JobId,
+    url: Url = None,
+    tenant: Tenant = TENANT,
+    queue: AnyQueue = None,
+    wait: Wait = "0s",
+    json: Json = False,
+) -> int:
+    """Print the result of a done job as JSON.
+
+    Exits with 1 if there is no result, and says on stderr why: the job died, was cancelled, is not known, or has not
+    ended in time.
+
+    Example: headrace jobs result 0194a3b2-1c5e-7d3f-8a4b-5c6d7e8f9a0b --wait 30s
+    """
+    output = Output(json=json)
+    wait_ms = duration_ms("wait", wait)
+    code = NO
+    try:
+        answer = with_store(url, lambda store: read_result(store, tenant, queue, id, wait_ms=wait_ms))
+    except KeyboardInterrupt:
+        typed_url = None if url == os.environ.get("HEADRACE_URL") else url
+        message = interrupted_text(id, queue, tenant, typed_url)
+        answer = JobResult(status="not_ended", id=id, queue=queue, message=message)
+        code = INTERRUPTED
+    answer = replace(answer, message=answer.message.replace("wait longer", "wait longer with --wait"))
+    output.document(answer.view())
+    if answer.status == "done":
+        if not json:
+            # As it is: a reader wants exactly what the handler returned.
+            sys.stdout.buffer.write((b"null" if answer.result is None else answer.result) + b"\n")
+        return OK
+    output.hint(answer.message)
+    return code

@@ -1,39 +1,32 @@
 """`headrace pipeline`: data into queues and results back, and the history, tables, statistics, audit and report."""
 
 from headrace.cli.options import command_group
-from headrace.cli.pipeline import (
-    audit,
-    backfill,
-    compact,
-    errors,
-    fleet,
-    history,
-    ingest,
-    jobs,
-    monitor,
-    replay,
-    report,
-    stats,
-    usage,
-    views,
-)
-from headrace.cli.pipeline import map as mapping
+from headrace.cli.pipeline.audit import audit
+from headrace.cli.pipeline.fleet import fleet
+from headrace.cli.pipeline.history import compact, history
+from headrace.cli.pipeline.ingest import ingest
+from headrace.cli.pipeline.map import map as map_command
+from headrace.cli.pipeline.monitor import changes, freshness
+from headrace.cli.pipeline.report import report
+from headrace.cli.pipeline.reprocess import backfill, replay
+from headrace.cli.pipeline.stats import stats
+from headrace.cli.pipeline.tables import errors, jobs, usage, views
 
 commands = command_group(
-    history=history.history,
-    jobs=jobs.jobs,
-    stats=stats.stats,
-    errors=errors.errors,
-    usage=usage.usage,
-    audit=audit.audit,
-    compact=compact.compact,
-    ingest=ingest.ingest,
-    fleet=fleet.fleet,
-    map=mapping.map,
-    replay=replay.replay,
-    backfill=backfill.backfill,
-    changes=monitor.changes,
-    freshness=monitor.freshness,
-    views=views.views,
-    report=report.report,
+    history=history,
+    jobs=jobs,
+    stats=stats,
+    errors=errors,
+    usage=usage,
+    audit=audit,
+    compact=compact,
+    ingest=ingest,
+    fleet=fleet,
+    map=map_command,
+    replay=replay,
+    backfill=backfill,
+    changes=changes,
+    freshness=freshness,
+    views=views,
+    report=report,
 )

@@ -1,4 +1,4 @@
-"""`headrace pipeline history`: writes every event to a table by day, each exactly once."""
+"""`headrace pipeline history` and `compact`: writes each event exactly once to a table by day, and merges its files."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.exit_codes import INTERRUPTED, OK
 from headrace.cli.options import Json, Url
-from headrace.cli.output import Output
+from headrace.cli.output import Output, counted
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import (
     ALL,
@@ -23,12 +23,14 @@ from headrace.cli.pipeline.options import (
     Once,
     Queues,
     Tenants,
+    data_folder,
     engine,
 )
 from headrace.cli.pipeline.progress import ProgressLine, QueryRun
 from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, query_metrics, short_path, spark_session
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
+from headrace.pipeline.packages import needing_spark
 
 Payloads = Annotated[
     bool, typer.Option("--payloads", help="Write payloads and results as well, while the store has them.")
@@ -50,6 +52,7 @@ NoConsumer = Annotated[bool, typer.Option("--no-consumer", help="Keep no checkpo
 Hold = Annotated[
     bool, typer.Option("--hold", help="Exempt events that are not written yet from the journals' retention.")
 ]
+UntilDay = Annotated[str | None, typer.Option("--until-day", metavar="DAY", help="Last day to merge: 2030-01-31.")]
 
 
 def history(
@@ -130,3 +133,43 @@ def history(
     output.say(f"  {short_path(data_dir.history)}")
     output.hint(f"next: {request.words('jobs')}, or {request.words('report')}")
     return INTERRUPTED if query_run.interrupted else OK
+
+
+def compact(
+    dir: Dir = FOLDER,  # noqa: A002 - the option's name
+    until_day: UntilDay = None,
+    json: Json = False,
+) -> None:
+    """Merge small files of the history, beside writers and readers.
+
+    Example: headrace pipeline compact --until-day 2030-01-31
+    """
+    from headrace.pipeline.data_dir import DataDir
+
+    with needing_spark():
+        from headrace.pipeline.history.state import read_state
+
+    output, data_dir = Output(json=json), DataDir(data_folder(dir))
+    if read_state(data_dir.history) is None:
+        output.document({"folders": 0})
+        output.say(
+            f"there is no history in {short_path(data_dir.folder)}; write one with: headrace pipeline history --once"
+        )
+        return
+    line = ProgressLine(output)
+    with line.running(f"compacting {short_path(data_dir.history)}"):
+        from headrace.pipeline.history.compact import compact as merge_files
+
+        report = merge_files(
+            data_dir.history,
+            until_day=until_day,
+            on_progress=lambda done, total: line.update(f"{done:,}/{counted(total, 'merge')}", done, total),
+        )
+    output.document(report)
+    if not report.folders:
+        output.say("no small files to merge")
+        return
+    output.say(
+        f"{report.files_before:,} files of {counted(report.folders, 'day')} became {report.files_after:,}:"
+        f" {report.bytes_before / 2**20:,.1f} MiB, now {report.bytes_after / 2**20:,.1f} MiB"
+    )

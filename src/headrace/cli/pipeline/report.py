@@ -10,7 +10,7 @@ from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Rebuild, Tenants, engine
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import PipelineRequest, open_events, short_path, spark_session
-from headrace.cli.pipeline.table_files import say_selection
+from headrace.cli.pipeline.tables import say_selection
 from headrace.model.times import duration_ms
 
 Title = Annotated[str | None, typer.Option("--title", help="Title of the page.", show_default=False)]

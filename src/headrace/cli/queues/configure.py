@@ -9,7 +9,7 @@ from msgspec import Struct
 from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.parse import read_settings, value_text
-from headrace.cli.queues.show import Name
+from headrace.cli.queues.list import Name
 from headrace.cli.store_access import with_store
 from headrace.inspect.lookup import queue_of
 from headrace.model.errors import Refused

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output, counted
-from headrace.cli.queues.show import Name
+from headrace.cli.queues.list import Name
 from headrace.cli.store_access import with_store
 from headrace.inspect.lookup import queue_of
 from headrace.inspect.queues import QueueRow, queue_row

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
+from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.packages import check_version
 from headrace.pipeline.source.compat import HAS_4_2, check_limit, latest_values, limit_options
 from headrace.pipeline.source.source import HeadraceSource
+from headrace.pipeline.stats.run import follow_stats
 from tests.pipeline.filled_journals import fill, tell
 from tests.pipeline.shared_stores import fresh_url
 
@@ -56,12 +59,27 @@ def test_spark_4_1_and_newer_are_taken(version: str) -> None:
     check_version(version)
 
 
-def test_spark_without_limits_refuses_to_bound_batches_and_our_own_streams_leave_the_bound_out() -> None:
-    with pytest.raises(BadConfig, match=r"maxEventsPerTrigger needs Spark 4\.2 or newer, and this is .*; leave it out"):
-        check_limit(has_limits=False)
+def test_spark_without_bounds_refuses_one_that_was_asked_for_and_leaves_the_default_out() -> None:
+    for ask in (check_limit, partial(limit_options, 7, 9)):
+        with pytest.raises(BadConfig, match=r"a bound of batches .* needs Spark 4\.2 or newer, and .*; leave it out"):
+            ask(has_limits=False)
 
-    assert limit_options(7, has_limits=False) == {}
-    assert limit_options(7, has_limits=True) == {"maxEventsPerTrigger": "7"}
+    assert limit_options(None, 9, has_limits=False) == {}
+    assert limit_options(None, 9, has_limits=True) == {"maxEventsPerTrigger": "9"}
+    assert limit_options(7, 9, has_limits=True) == {"maxEventsPerTrigger": "7"}
+
+
+@pytest.mark.skipif(HAS_4_2, reason="newer Sparks bound batches")
+def test_spark_4_1_refuses_a_bound_of_history_and_statistics_and_begins_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    url = fresh_url("sqlite", tmp_path)
+
+    for follow in (follow_history, follow_stats):
+        with pytest.raises(BadConfig, match=r"--events-max\) needs Spark 4\.2 or newer, and this is 4\.1"):
+            follow(spark, url, tmp_path / "table", once=True, events_max=5)
+
+    assert not (tmp_path / "table").exists()
 
 
 def test_the_latest_values_are_the_same_where_max_by_takes_no_count(spark: SparkSession) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.model.clock import monotonic_ms
@@ -137,6 +138,8 @@ def lost(progress: Progress) -> int:
 
 def _offsets(progress: Progress) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """The end offset and the latest offset of each source of ours."""
+    if isinstance(progress, StreamingQueryProgress):
+        progress = progress.json  # the fields of Spark 4.1's hold offsets as Python prints them
     report: Mapping[str, Any] = json.loads(progress) if isinstance(progress, str) else progress
     for source in report.get("sources", ()):
         end, latest = _parse_offset(source.get("endOffset")), _parse_offset(source.get("latestOffset"))

@@ -62,7 +62,7 @@ def history(
     queue: Queues = ALL,
     once: Once = False,
     every: Every = "10s",
-    events_max: EventsMax = 200_000,
+    events_max: EventsMax = None,
     payloads: Payloads = False,
     form: Form = None,
     split: Split = None,

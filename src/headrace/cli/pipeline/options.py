@@ -72,7 +72,15 @@ Days = Annotated[int, typer.Option("--days", min=1, help="Last days to sum up he
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="Build the tables from all events, not from new ones only.")]
 Once = Annotated[bool, typer.Option("--once", help="Process what is available now, then exit (AvailableNow).")]
 Every = Annotated[str, typer.Option("--every", help="Interval between batches: 500ms, 10s, 1m.")]
-EventsMax = Annotated[int, typer.Option("--events-max", min=1, help="Events in a batch at most.")]
+EventsMax = Annotated[
+    int | None,
+    typer.Option(
+        "--events-max",
+        min=1,
+        show_default=False,
+        help="Events in a batch at most: 200,000, of statistics 100,000. Spark 4.1 has no such limit.",
+    ),
+]
 Lossy = Annotated[
     bool, typer.Option("--allow-loss", help="Continue where the store has dropped or lost events, and count them.")
 ]

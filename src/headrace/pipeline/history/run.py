@@ -39,7 +39,7 @@ def follow_history(
     queue: str = ALL,
     once: bool = False,
     every_ms: int = HISTORY_EVERY_MS,
-    events_max: int = HISTORY_EVENTS_MAX,
+    events_max: int | None = None,
     payloads: bool = False,
     form: Form | None = None,
     split: Split | None = None,
@@ -51,15 +51,18 @@ def follow_history(
 
     Starts a query and returns it: `awaitTermination()` waits for its end, `stop()` ends it. It goes on where the table
     ends, whatever has stopped the last run. `once` writes what is there now and ends. A batch comes every `every_ms`
-    and holds at most `events_max` events. The folder is a path that the driver and all executors see, or a URL
-    (`s3://`, `gs://`, `abfss://`). `form` is how a new table is kept: `delta`, which is the default where the package
-    deltalake is installed, or `parquet`. `split="tenant"` gives each tenant folders of its own. With `payloads`,
-    payloads and results are written as far as the store still has them. `consumer` is advanced in each journal when its
-    events are committed; with `hold`, retention waits for it. Events that the store has dropped or lost before they
-    were read fail the query, or with `fail_on_loss=False` are counted in the state.
+    and holds at most `events_max` events, 200,000 if that is None; Spark 4.1 has no bound. The folder is a path that
+    the driver and all executors see, or a URL (`s3://`, `gs://`, `abfss://`). `form` is how a new table is kept:
+    `delta`, which is the default where the package deltalake is installed, or `parquet`. `split="tenant"` gives each
+    tenant folders of its own. With `payloads`, payloads and results are written as far as the store still has them.
+    `consumer` is advanced in each journal when its events are committed; with `hold`, retention waits for it. Events
+    that the store has dropped or lost before they were read fail the query, or with `fail_on_loss=False` are counted in
+    the state.
     """
     check_int("every_ms", every_ms, 0, _DAY_MS)
-    check_int("events_max", events_max, 1, EVENTS_PER_TRIGGER_MAX)
+    bound = HISTORY_EVENTS_MAX if events_max is None else events_max
+    check_int("events_max", bound, 1, EVENTS_PER_TRIGGER_MAX)
+    limit = limit_options(events_max, HISTORY_EVENTS_MAX)
     given = {"url": url, "tenant": tenant, "queue": queue, "failOnDataLoss": str(fail_on_loss).lower()}
     if payloads:
         given["payloads"] = "true"
@@ -81,7 +84,7 @@ def follow_history(
         # Of this run only: the next one begins where the table ends, which alone says what is written.
         checkpoint = work / CHECKPOINT
         shutil.rmtree(checkpoint, ignore_errors=True)
-        given |= limit_options(events_max) | partition_options(spark, events_max)
+        given |= limit | partition_options(spark, bound)
         stream = spark.readStream.format("headrace").options(**given).load()
         batches = Writer(table, checkpoint, lock, state, options, reader)
         writer = stream.writeStream.queryName(NAME).foreachBatch(batches.write)

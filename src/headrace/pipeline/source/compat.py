@@ -87,14 +87,19 @@ def check_limit(*, has_limits: bool = HAS_4_2) -> None:
     """Refuse to bound batches where Spark would end `availableNow` after the first of them."""
     if not has_limits:
         raise BadConfig(
-            f"option maxEventsPerTrigger needs Spark 4.2 or newer, and this is {pyspark.__version__}; leave it out, and"
-            " a batch holds everything that is there"
+            "a bound of batches (maxEventsPerTrigger, --events-max) needs Spark 4.2 or newer, and this is"
+            f" {pyspark.__version__}; leave it out, and a batch holds everything that is there"
         )
 
 
-def limit_options(events_max: int, *, has_limits: bool = HAS_4_2) -> dict[str, str]:
-    """The option that bounds batches at `events_max` events; none where Spark has no bounds."""
-    return {"maxEventsPerTrigger": str(events_max)} if has_limits else {}
+def limit_options(events_max: int | None, default: int, *, has_limits: bool = HAS_4_2) -> dict[str, str]:
+    """The option that bounds batches at `events_max` events, or at the default if that is None.
+
+    Where Spark has no bounds, nobody gets the default, and what is asked for is refused.
+    """
+    if events_max is not None:
+        check_limit(has_limits=has_limits)
+    return {"maxEventsPerTrigger": str(events_max or default)} if has_limits else {}
 
 
 def latest_values(value: Column, order: Column, count: int, *, has_count: bool = HAS_4_2) -> Column:

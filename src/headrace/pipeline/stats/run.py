@@ -38,6 +38,8 @@ from headrace.pipeline.tables.stats import READ
 
 WINDOW_MS = 60_000
 """Unless somebody wants other windows."""
+EVENTS_MAX = 100_000
+"""In a batch, unless somebody wants another bound."""
 
 
 class StatsWritten(Struct, frozen=True):
@@ -63,7 +65,7 @@ def follow_stats(
     window_ms: int = WINDOW_MS,
     once: bool = False,
     every_ms: int = 2_000,
-    events_max: int = 100_000,
+    events_max: int | None = None,
     feed: str | None = "stats",
     fail_on_loss: bool = True,
     on_batch: Callable[[BatchStats], None] | None = None,
@@ -72,13 +74,15 @@ def follow_stats(
     change to the tenants' feeds.
 
     Each event is counted once, whatever is stopped or killed, and whoever else writes statistics there. `once` ends at
-    what is there now; else look every `every_ms`, at no more than `events_max` events. `on_batch` is given what each
+    what is there now; else look every `every_ms`, at no more than `events_max` events (100,000 if
+    that is None; Spark 4.1 has no bound). `on_batch` is given what each
     batch came to. Raises `BadConfig` for a folder that holds anything else, or windows of another length.
     """
     if on_batch is not None and is_connect(spark):
         raise BadConfig(
             "on_batch cannot be called through Spark Connect, whose server counts; follow the query's progress"
         )
+    limit = limit_options(events_max, EVENTS_MAX)
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
     SourceOptions.parse(options)
@@ -88,8 +92,8 @@ def follow_stats(
     live = Live(table, url, window_ms, feed, on_batch)
     events = (
         spark.readStream.format("headrace")
-        .options(**options, columns=",".join(dict.fromkeys((*SHARD, "seq", *READ))), **limit_options(events_max))
-        .options(**partition_options(spark, events_max))
+        .options(**options, columns=",".join(dict.fromkeys((*SHARD, "seq", *READ))), **limit)
+        .options(**partition_options(spark, events_max or EVENTS_MAX))
         .option("failOnDataLoss", str(fail_on_loss).lower())
         .load()
     )

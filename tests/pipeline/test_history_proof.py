@@ -1,4 +1,4 @@
-"""The check that the proof of history rests on: it is content with a history that was stopped, and finds each fault."""
+"""The checks that the proofs of history and tables rest on: they are content after a stop, and find each fault."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,15 +8,19 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from headrace.model.event import Event
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.storage import table
 from headrace.pipeline.storage.location import Location
+from headrace.pipeline.tables.write import write_jobs
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.test_increments import Story, history
 from tests.proof.spark_check import IDENTITY, Found, Key, behind, compare, counted_by_duckdb, journal_of, wrong_rows
 from tests.proof.spark_faults import FAULTS
 from tests.proof.spark_writer import Writer
+from tests.proof.table_check import compare_tables
 
 SECONDS_MAX = 60
 ROUNDS = 2
@@ -90,3 +94,23 @@ def test_the_same_check_finds_a_planted_fault(
     for each in counted(spark, folder, ask(url, journal_of)):
         assert not each.is_right
         assert getattr(each, found) > 0
+
+
+@pytest.mark.parametrize(("fault", "found"), [("append", "surplus"), ("note_too_early", "missing")])
+def test_the_check_of_tables_finds_a_planted_fault(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, found: str
+) -> None:
+    data_dir, anew, batches = DataDir(tmp_path / "tables"), DataDir(tmp_path / "anew"), Story(5, 120).cut(3)
+    write_jobs(spark, history(spark, batches, 0), data_dir)
+    with monkeypatch.context() as patch:
+        FAULTS[fault](patch.setattr)
+        patch.setattr(table, "crash_point", stop_at("between"))
+        with pytest.raises(RuntimeError, match="stopped when"):
+            write_jobs(spark, history(spark, batches, 1), data_dir)
+
+    write_jobs(spark, history(spark, batches, 2), data_dir)
+
+    write_jobs(spark, history(spark, batches, 2), anew, rebuild=True)
+    difference = compare_tables(spark, data_dir, anew, ("jobs",))["jobs"]
+    assert not difference.is_equal
+    assert getattr(difference, found) > 0

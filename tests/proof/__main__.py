@@ -14,6 +14,7 @@ from tests.proof.histories import run
 from tests.proof.map_kills import run_maps
 from tests.proof.simulation import replay, run_simulation
 from tests.proof.spark_kills import run_all_kills
+from tests.proof.table_kills import run_all_table_kills
 from tests.proof.worker_runs import run_workers
 from tests.support.stores import STORES
 
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--workers", action="store_true", help="only the runs that kill, stop and block workers")
     parser.add_argument("--feeds", action="store_true", help="only the run that kills and resumes a subscriber")
     parser.add_argument("--spark", action="store_true", help="only the runs that kill drivers and executors of Spark")
+    parser.add_argument("--tables", action="store_true", help="only the runs that kill what brings tables forward")
     parser.add_argument("--map", action="store_true", help="only the runs that kill drivers and workers of maps")
     parser.add_argument("--fleet", action="store_true", help="only the runs that kill drivers and workers of fleets")
     parser.add_argument("--audit", action="store_true", help="only the audits beside workers that never rest")
@@ -41,7 +43,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="of the simulation")
     options = parser.parse_args()
     violations = 0
-    proofs = ("simulation", "histories", "workers", "feeds", "spark", "map", "fleet", "audit")
+    proofs = ("simulation", "histories", "workers", "feeds", "spark", "tables", "map", "fleet", "audit")
     chosen = any(getattr(options, name) for name in proofs)
     if options.simulation or not chosen:
         violations += simulate_seeds(options.first, options.seeds or 20_000, options.processes)
@@ -54,6 +56,8 @@ def main() -> int:
         violations += asyncio.run(run_all_feeds(lambda line: print(line, flush=True)))
     if options.spark or not chosen:
         violations += asyncio.run(run_all_kills(lambda line: print(line, flush=True)))
+    if options.tables or not chosen:
+        violations += asyncio.run(run_all_table_kills(lambda line: print(line, flush=True)))
     if options.map or not chosen:
         violations += asyncio.run(run_maps(lambda line: print(line, flush=True), options.rows or 100_000))
     if options.fleet or not chosen:

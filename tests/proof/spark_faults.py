@@ -1,4 +1,4 @@
-"""Faults to plant in the history, which the check of the proof must find."""
+"""Faults to plant in the history and in tables, which the check of the proof must find."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,6 +7,7 @@ from headrace.pipeline.storage import table
 from headrace.pipeline.storage.layout import Batch, DataFile
 from headrace.pipeline.storage.table import DataTable
 
+Files = Sequence[DataFile]
 Plant = Callable[[Any, str, Any], None]
 """Puts something else in place of an attribute: `setattr`, or what a test undoes afterwards."""
 
@@ -14,8 +15,8 @@ Plant = Callable[[Any, str, Any], None]
 def append(plant: Plant) -> None:
     """The files of a batch are committed before its number and state: a batch that is run again is there twice."""
 
-    def commit(self: DataTable, files: Sequence[DataFile], *, batch: Batch, state: Any) -> None:
-        self._log.commit(files, (), None, None, is_change=True)
+    def commit(self: DataTable, files: Files, *, replace: Files = (), batch: Batch, state: Any) -> None:
+        self._log.commit(files, replace, None, None, is_change=True)
         table.crash_point("between", batch[1])
         self._log.commit([], (), batch, state, is_change=True)
 
@@ -25,10 +26,10 @@ def append(plant: Plant) -> None:
 def note_too_early(plant: Plant) -> None:
     """The state says that a batch is in the table before it is: killed between the two, the batch is lost."""
 
-    def commit(self: DataTable, files: Sequence[DataFile], *, batch: Batch, state: Any) -> None:
+    def commit(self: DataTable, files: Files, *, replace: Files = (), batch: Batch, state: Any) -> None:
         self._log.commit([], (), batch, state, is_change=True)
         table.crash_point("between", batch[1])
-        self._log.commit(files, (), None, None, is_change=True)
+        self._log.commit(files, replace, None, None, is_change=True)
 
     plant(DataTable, "commit", commit)
 

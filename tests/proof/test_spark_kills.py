@@ -3,10 +3,12 @@ of the pipeline."""
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.proof.spark_figures import Death, Plan, sentence
 from tests.proof.spark_kills import run_kills
+from tests.proof.table_kills import TablePlan, run_table_kills, table_sentence
 from tests.proof.worker_runs import emptied
 
 
@@ -25,3 +27,12 @@ async def test_a_history_whose_processes_are_killed_is_the_journal_each_event_on
     assert sum(figures.kills.values()) == 1
     assert figures.looks > 0, sentence(figures)
     assert figures.again > 0 or plan.is_remote, sentence(figures)
+
+
+async def test_tables_whose_program_is_killed_within_a_commit_are_those_of_all_events(tmp_path: Path) -> None:
+    plan = TablePlan(("attempts",), rounds=10)
+
+    figures = await run_table_kills("sqlite", plan, tmp_path)
+
+    assert figures.is_exact, table_sentence(figures)
+    assert figures.has_happened(msgspec.structs.replace(plan, deaths=(None,))), table_sentence(figures)

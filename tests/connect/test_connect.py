@@ -30,8 +30,7 @@ from headrace.pipeline import (
 )
 from headrace.pipeline.audit.run import audit
 from headrace.pipeline.event_source import events
-from headrace.pipeline.metrics import serve_metrics
-from headrace.pipeline.query_progress import Tasks, lag, tasks
+from headrace.pipeline.query_progress import Tasks, lag, serve_metrics, tasks
 from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
 from tests.pipeline.filled_journals import tell

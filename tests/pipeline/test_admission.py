@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.model.event import Span
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.journal.admission import admit
+from headrace.pipeline.source.journal.follower import admit
 
 SECOND, HOUR = 1_000, 3_600_000
 

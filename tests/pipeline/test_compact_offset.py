@@ -18,7 +18,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.source.journal import compact
+from headrace.pipeline.source.journal import shards
 from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.journal.idle import IDLE_MS, LISTED_IDLE_MAX, IdleShards
 from headrace.pipeline.source.journal.offset import Offset
@@ -307,7 +307,7 @@ def test_each_event_is_read_once_whatever_is_idle_and_whenever_the_stream_restar
 ) -> None:
     # Few shards, so that a sequence of steps makes each of them idle and wakes it up again.
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(compact, "LISTED_IDLE_MAX", 1)
+        patched.setattr(shards, "LISTED_IDLE_MAX", 1)
         asyncio.run(follow(steps))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import QueryTerminatedEvent
 from headrace import App
 from headrace.cli.main import main
 from headrace.pipeline import follow_history
-from headrace.pipeline.metrics import QueryMetrics, serve_metrics
+from headrace.pipeline.query_progress import QueryMetrics, serve_metrics
 
 Samples = dict[tuple[str, str], float]
 EVENTS = 20

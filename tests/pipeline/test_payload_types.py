@@ -17,7 +17,6 @@ from pyspark.sql.types import LongType, NullType
 
 from headrace.client.codec import JSON, RAW
 from headrace.model.errors import BadConfig
-from headrace.pipeline.payload_schemas import infer_types, keep_types, read_versions
 from headrace.pipeline.payload_types import (
     DEPTH_MAX,
     FIELDS_MAX,
@@ -30,7 +29,7 @@ from headrace.pipeline.payload_types import (
     types_of,
     variant_type,
 )
-from headrace.pipeline.sql_views import with_structs
+from headrace.pipeline.sql_views import infer_types, keep_types, read_versions, with_structs
 from headrace.worker.handlers import handler_of
 
 Row = dict[str, Any]

@@ -23,8 +23,7 @@ from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Failed, JobError, Retried
 from headrace.model.policy import Policy
 from headrace.model.results import ALL_IDS, Found
-from headrace.pipeline.source.records.lookup import RecordLookup, look_up
-from headrace.pipeline.source.records.reader import ShardScan
+from headrace.pipeline.source.records.reader import RecordLookup, ShardScan, look_up
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
 from tests.pipeline.store_scenarios import ODD_MESSAGE, instant

@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.pipeline.java import SPARK_JAVA_MAJOR_MAX, packaged_java
-from headrace.pipeline.java_stderr import JavaStderr
+from headrace.pipeline.java import SPARK_JAVA_MAJOR_MAX, JavaStderr, packaged_java
 from headrace.pipeline.spark_session import OPTIONS, STRINGS, redaction, session, settings_for
 from headrace.stores.contract.store import Store
 from tests.pipeline.store_scenarios import tell, url_of

@@ -13,9 +13,8 @@ from headrace import App, Fail, Queue
 from headrace.model.errors import BadConfig
 from headrace.pipeline import DataDir, follow_history, payloads, views, write_jobs
 from headrace.pipeline.event_source import events
-from headrace.pipeline.payload_schemas import FILE, read_versions
 from headrace.pipeline.payload_types import PayloadTypes, variant_type
-from headrace.pipeline.sql_views import PayloadOrigin, app_types, shown_options, view_statements
+from headrace.pipeline.sql_views import FILE, PayloadOrigin, app_types, read_versions, shown_options, view_statements
 
 SHOP = Queue("shop", "acme")
 

@@ -13,7 +13,7 @@ from headrace.model.names import Queue
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Events, events
 from headrace.pipeline.files import locked
-from headrace.pipeline.parquet_table import replace_table
+from headrace.pipeline.flows.map.results import replace_table
 from headrace.pipeline.stats.run import read_stats
 from headrace.pipeline.tables.summary import by_kind, top
 from headrace.pipeline.tables.write import (

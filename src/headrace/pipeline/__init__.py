@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from headrace.pipeline.flows.fleet.report import FleetReport as FleetReport
     from headrace.pipeline.flows.fleet.run import run_fleet as run_fleet
     from headrace.pipeline.flows.ingest.mapping import Mapping as Mapping
-    from headrace.pipeline.flows.ingest.read import read_source as read_source
     from headrace.pipeline.flows.ingest.report import IngestReport as IngestReport
     from headrace.pipeline.flows.ingest.report import read_refused as read_refused
     from headrace.pipeline.flows.ingest.run import follow_rows as follow_rows
     from headrace.pipeline.flows.ingest.run import ingest_rows as ingest_rows
     from headrace.pipeline.flows.ingest.run import read_ingest_report as read_ingest_report
+    from headrace.pipeline.flows.ingest.source import read_source as read_source
     from headrace.pipeline.flows.map.results import MapReport as MapReport
     from headrace.pipeline.flows.map.run import map_rows as map_rows
     from headrace.pipeline.flows.replay import ReplayReport as ReplayReport
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from headrace.pipeline.history.compact import compact as compact
     from headrace.pipeline.history.read import read_history as read_history
     from headrace.pipeline.history.run import follow_history as follow_history
+    from headrace.pipeline.query_progress import QueryMetrics as QueryMetrics
     from headrace.pipeline.query_progress import lag as lag
     from headrace.pipeline.query_progress import lost as lost
+    from headrace.pipeline.query_progress import serve_metrics as serve_metrics
     from headrace.pipeline.query_progress import skipped as skipped
     from headrace.pipeline.report.report import write_report as write_report
     from headrace.pipeline.sinks import Written as Written

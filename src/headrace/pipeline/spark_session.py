@@ -16,8 +16,7 @@ from pyspark.sql.utils import is_remote
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.class_data_archive import archive_path, use_archive
-from headrace.pipeline.java import cache_folder, find_java, packaged_java
-from headrace.pipeline.java_stderr import JavaStderr
+from headrace.pipeline.java import JavaStderr, cache_folder, find_java, packaged_java
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.pipeline.spark_errors import unwrap_errors
 

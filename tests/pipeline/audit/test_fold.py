@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline.audit.compare import ROW, compare_dead_letters, compare_jobs, seen_jobs
 from headrace.pipeline.audit.fold import EVENT, cut_at, fold, fold_dead_letters, uncut
-from headrace.pipeline.audit.job_history import JobHistory
 from headrace.pipeline.audit.journal_flaws import number_flaws, order_flaws
+from headrace.pipeline.audit.judge import JobHistory
 from headrace.pipeline.source.schema import JOBS, JOURNAL
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

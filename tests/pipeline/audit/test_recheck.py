@@ -9,11 +9,9 @@ import pytest
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done
-from headrace.pipeline.audit.job_history import ExpectedRecord, JobHistory
-from headrace.pipeline.audit.judge import MAYBE_FINISHED, judge
-from headrace.pipeline.audit.recheck import JournalTail, RecheckResult, recheck_jobs
+from headrace.pipeline.audit.judge import MAYBE_FINISHED, ExpectedRecord, JobHistory, judge
+from headrace.pipeline.audit.recheck import JournalTail, RecheckResult, check_misplaced, check_records, recheck_jobs
 from headrace.pipeline.audit.run import doubt_lost_jobs
-from headrace.pipeline.audit.store_checks import check_misplaced, check_records
 from headrace.stores.contract.store import Store
 from tests.support.histories import Actor, Draw
 from tests.support.play import Play

@@ -11,8 +11,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.policy import Policy
 from headrace.pipeline import DataDir, backfill_jobs
-from headrace.pipeline.flows.backfill import job_rows
-from headrace.pipeline.flows.past_jobs import jobs_behind
+from headrace.pipeline.flows.backfill import job_rows, jobs_behind
 from headrace.stores.contract.store import Store
 from tests.pipeline.by_hand import ENQUEUED, Row, frame_of
 from tests.pipeline.shared_stores import ask, fresh_url

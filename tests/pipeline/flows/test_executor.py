@@ -15,8 +15,16 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.model.results import Counts
 from headrace.pipeline.flows.fleet.app_bundle import pack
-from headrace.pipeline.flows.fleet.control import clear_stop_request, is_drained, request_stop
-from headrace.pipeline.flows.fleet.executor import LEFTOVER_EXIT, FleetSpec, Until, leftover_threads, run_worker
+from headrace.pipeline.flows.fleet.executor import (
+    LEFTOVER_EXIT,
+    FleetSpec,
+    Until,
+    clear_stop_request,
+    is_drained,
+    leftover_threads,
+    request_stop,
+    run_worker,
+)
 from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store

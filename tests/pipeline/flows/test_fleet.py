@@ -16,8 +16,7 @@ from headrace.model.names import Queue
 from headrace.pipeline.flows.fleet import supervisor
 from headrace.pipeline.flows.fleet.report import FleetProgress
 from headrace.pipeline.flows.fleet.run import run_fleet
-from headrace.pipeline.flows.fleet.slot_task import SlotTask
-from headrace.pipeline.flows.fleet.supervisor import Supervisor
+from headrace.pipeline.flows.fleet.supervisor import SlotTask, Supervisor
 from tests.pipeline.flows.fleet_app import app
 from tests.pipeline.flows.fleet_runs import check_once, event_counts, journal, once_marked, send
 from tests.pipeline.logs import logging_to

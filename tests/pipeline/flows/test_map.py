@@ -12,7 +12,7 @@ from headrace.model.clock import SystemClock
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
-from headrace.pipeline.flows.ingest.read import read_source
+from headrace.pipeline.flows.ingest.source import read_source
 from headrace.pipeline.flows.map.results import STEPS, MapProgress
 from headrace.stores.contract.store import Store
 from tests.pipeline.flows.map_runs import app, row_set, run_map

@@ -225,8 +225,8 @@ def _check(request: IngestRequest, *, dry_run: bool) -> None:
 def _batch(output: Output, request: IngestRequest, dry_run: bool, check: bool) -> int:
     line = ProgressLine(output)
     with spark_session(request.engine, line, request.events) as spark:
-        from headrace.pipeline.flows.ingest.read import read_source
         from headrace.pipeline.flows.ingest.run import ingest_rows
+        from headrace.pipeline.flows.ingest.source import read_source
 
         line.stage(f"reading {request.source_text}")
         frame = read_source(
@@ -256,8 +256,8 @@ def _batch(output: Output, request: IngestRequest, dry_run: bool, check: bool) -
 def _follow(output: Output, request: IngestRequest, every_ms: int, *, once: bool) -> int:
     line, query_run = ProgressLine(output), QueryRun()
     with spark_session(request.engine, line, None) as spark:
-        from headrace.pipeline.flows.ingest.read import one_line_errors, read_source
         from headrace.pipeline.flows.ingest.run import follow_rows, read_ingest_report
+        from headrace.pipeline.flows.ingest.source import one_line_errors, read_source
 
         line.stage(f"ingesting {request.source_text}")
         frame = read_source(
@@ -327,6 +327,7 @@ def _show(output: Output, request: IngestRequest, report: "IngestReport") -> Non
 
 def source_of(name: str, format: str | None, options: dict[str, str], master: str) -> "Source":  # noqa: A002 - as the option
     """The source of that name; refuses one that does not exist, before Spark is started."""
-    from headrace.pipeline.flows.ingest.source import find_source
+    with needing_spark():
+        from headrace.pipeline.flows.ingest.source import find_source
 
     return find_source(name, format, options, local=master.startswith("local"))

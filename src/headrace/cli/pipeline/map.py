@@ -149,7 +149,7 @@ def map(  # noqa: A001 - the command's name
     }
     line = ProgressLine(output)
     with spark_session(engine(master, conf), line, None) as spark:
-        from headrace.pipeline.flows.ingest.read import read_source
+        from headrace.pipeline.flows.ingest.source import read_source
         from headrace.pipeline.flows.map.results import count_errors
         from headrace.pipeline.flows.map.run import map_rows
         from headrace.pipeline.tables.summary import top
@@ -171,8 +171,8 @@ def _store(context: typer.Context, app: str, url: str | None, kind: str, name: s
     """The URL of the store; refuses arguments that cannot be mapped, before Spark is started."""
     with needing_spark():
         from headrace.pipeline.flows.map.keys import check_name
-        from headrace.pipeline.flows.map.payload_check import find_function
-        from headrace.pipeline.parquet_table import check_replaceable
+        from headrace.pipeline.flows.map.results import check_replaceable
+        from headrace.pipeline.flows.map.rows import find_function
 
     loaded = load_placed_app(app, context, url)
     check_name(name)

@@ -184,7 +184,7 @@ def query_metrics(spark: "Spark", host: str, port: int | None, output: Output) -
     if port is None:
         yield
         return
-    from headrace.pipeline.metrics import serve_metrics
+    from headrace.pipeline.query_progress import serve_metrics
 
     with serve_metrics(spark, host, port) as server:
         output.hint(f"metrics: http://{host}:{server.port}/metrics")

@@ -9,13 +9,19 @@ from pyspark.sql import SparkSession
 from headrace.model.event import Bounds
 from headrace.model.limits import AUDIT_FLAWS_MAX
 from headrace.model.names import Queue, Shard
+from headrace.pipeline.audit.compare import AuditFrames, ShardKey, Suspects, shard_key
 from headrace.pipeline.audit.findings import INCOMPLETE, AuditReport, Finding
-from headrace.pipeline.audit.frames import AuditFrames, ShardKey, Suspects, shard_key
-from headrace.pipeline.audit.job_history import JobHistory
 from headrace.pipeline.audit.journal_flaws import EventRange, flaw_finding, missing_finding
-from headrace.pipeline.audit.judge import MAYBE_FINISHED
-from headrace.pipeline.audit.recheck import Histories, JournalTail, recheck_jobs, was_replaced
-from headrace.pipeline.audit.store_checks import check_counts, check_misplaced, check_records
+from headrace.pipeline.audit.judge import MAYBE_FINISHED, JobHistory
+from headrace.pipeline.audit.recheck import (
+    Histories,
+    JournalTail,
+    check_counts,
+    check_misplaced,
+    check_records,
+    recheck_jobs,
+    was_replaced,
+)
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.journal.ranges import bounds_of
 from headrace.pipeline.source.options import ALL, SourceOptions

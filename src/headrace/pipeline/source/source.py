@@ -60,7 +60,7 @@ class HeadraceSource(DataSource):
 
             return JournalStream(options, table)
         if options.what == "results":
-            from headrace.pipeline.source.results import ResultStream
+            from headrace.pipeline.source.journal.reader import ResultStream
 
             return ResultStream(options, table)
         if options.what == "feed":

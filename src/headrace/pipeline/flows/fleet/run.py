@@ -20,8 +20,7 @@ from headrace.model.names import Queue, Shard
 from headrace.model.results import Counts
 from headrace.model.validate import bounded_repr, check_int
 from headrace.pipeline.flows.fleet.app_bundle import pack
-from headrace.pipeline.flows.fleet.control import total_counts
-from headrace.pipeline.flows.fleet.executor import FleetSpec, Until, name_prefix
+from headrace.pipeline.flows.fleet.executor import FleetSpec, Until, name_prefix, total_counts
 from headrace.pipeline.flows.fleet.report import (
     FleetProgress,
     FleetReport,

@@ -15,9 +15,9 @@ from headrace.model.job import Job
 from headrace.model.times import instant_text
 from headrace.model.validate import cut
 from headrace.pipeline.flows.ingest.report import IngestReport
+from headrace.pipeline.source.discovery import TargetQueues
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.jobs import job_hashes
-from headrace.pipeline.source.sink.queues import TargetQueues
 from headrace.pipeline.source.sink.rejects import Row
 from headrace.pipeline.source.sink.result import EXAMPLE_CHARS_MAX
 from headrace.pipeline.source.sink.row_to_job import JobFrame

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from headrace.model.errors import BadConfig
 from headrace.model.validate import cut
-from headrace.pipeline.flows.ingest.read import CORRUPT
+from headrace.pipeline.flows.ingest.source import CORRUPT
 from headrace.pipeline.source.sink.columns import INSTANT, INSTANTS, TEXTS, WHOLE
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.sql import one_sentence, quoted, selected

@@ -16,8 +16,8 @@ from headrace.model.times import Duration, duration_ms
 from headrace.model.validate import bounded_repr, check_int, cut
 from headrace.pipeline.flows.ingest.dry_run import dry_run_report
 from headrace.pipeline.flows.ingest.mapping import Mapping, map_columns
-from headrace.pipeline.flows.ingest.read import one_line_errors
 from headrace.pipeline.flows.ingest.report import IngestReport, sum_writes
+from headrace.pipeline.flows.ingest.source import one_line_errors
 from headrace.pipeline.sinks import REPORT, enqueue
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.jobs import JobSink

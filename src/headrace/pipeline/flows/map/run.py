@@ -1,7 +1,8 @@
-"""Maps rows through jobs: enqueues one for each row, has them run, and returns the results as a frame."""
+"""Maps rows through jobs: enqueues one for each row, waits for their end, and returns the results as a frame."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,16 +13,16 @@ from pyspark.sql.types import DataType
 
 from headrace.app.app import App
 from headrace.app.job_function import JobTemplate
-from headrace.model.errors import BadConfig, Refused
-from headrace.model.limits import DURATION_MS_MAX, KEY_KEEP_MS
+from headrace.client.background import StorePortal
+from headrace.client.tasks import retry
+from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.limits import DURATION_MS_MAX, KEY_KEEP_MS, MAP_POLL_MS, RETENTION_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Counts
 from headrace.model.times import Duration, duration_ms
 from headrace.pipeline.flows.fleet.report import FleetProgress, FleetReport
 from headrace.pipeline.flows.fleet.run import check_fleet, executor_url, run_fleet
 from headrace.pipeline.flows.map.keys import Key, check_name, key_of
-from headrace.pipeline.flows.map.payload_check import MapFunction, check_samples, find_function, payload_sql
-from headrace.pipeline.flows.map.queue_watch import QueueWatch, watch_queue
 from headrace.pipeline.flows.map.results import (
     OUTCOMES,
     ROW_COLUMNS,
@@ -33,14 +34,24 @@ from headrace.pipeline.flows.map.results import (
     no_jobs,
     read_jobs,
     read_results,
+    replace_table,
     result_type_of,
 )
-from headrace.pipeline.flows.map.rows import MapRows, job_columns, persist_rows
-from headrace.pipeline.parquet_table import replace_table
+from headrace.pipeline.flows.map.rows import (
+    MapFunction,
+    MapRows,
+    check_samples,
+    find_function,
+    job_columns,
+    payload_sql,
+    persist_rows,
+)
 from headrace.pipeline.sinks import Written, enqueue
 from headrace.pipeline.source.store_access import check_url
 from headrace.pipeline.spark_errors import unwrap_errors
 from headrace.pipeline.spark_session import refuse_connect
+from headrace.stores.catalog import find_queue
+from headrace.stores.contract.store import Store
 
 OnProgress = Callable[[MapProgress], None]
 
@@ -212,6 +223,53 @@ def _enqueue(plan: _MapPlan, rows: MapRows) -> Written:
     return written
 
 
+class QueueWatch:
+    """The queue of a map, as the driver sees it."""
+
+    def __init__(self, portal: StorePortal, queue: Queue) -> None:
+        self._portal = portal
+        self.queue = queue
+        """With the number of shards in the store, once `find` was called."""
+
+    def find(self) -> bool:
+        """Look the queue up; whether it exists."""
+        name = self.queue
+        queue = self._portal.call(lambda store: retry(lambda: find_queue(store, name.tenant, name.full_name)))
+        self.queue = queue or name
+        return queue is not None
+
+    def counts(self) -> Counts:
+        """The jobs of the queue by state."""
+        return self._portal.call(lambda store: retry(lambda: store.queues.counts(self.queue)))
+
+    def poll(self, on_counts: Callable[[Counts], None]) -> Counts | None:
+        """Read and report the counts; None when the store does not answer, which the workers wait for as well."""
+        try:
+            counts = self.counts()
+        except (StoreUnavailable, OutcomeUnknown):
+            return None
+        on_counts(counts)
+        return counts
+
+    def wait(self, on_counts: Callable[[Counts], None], stopping: threading.Event) -> None:
+        """Wait until the queue is drained, or `stopping` is set."""
+        counts: Counts | None = self.counts()
+        while (counts is None or counts.open) and not stopping.wait(MAP_POLL_MS / 1_000):
+            counts = self.poll(on_counts)
+
+    def keep_dead_letters(self, rows: int, keep_ms: int) -> None:
+        """Raise the retention of dead letters to that of the results, so that none of a map's rows is dropped."""
+
+        async def configure(store: Store) -> None:
+            config = await store.queues.configuration(self.queue)
+            wanted = {"keep_dead_max": min(rows, RETENTION_MAX), "keep_dead_ms": keep_ms}
+            changes = {name: value for name, value in wanted.items() if getattr(config, name) < value}
+            if changes:
+                await store.queues.configure(self.queue, changes)
+
+        self._portal.call(lambda store: retry(lambda: configure(store)))
+
+
 def _run_jobs(
     plan: _MapPlan,
     frame: DataFrame,
@@ -267,3 +325,10 @@ def _collect(plan: _MapPlan, frame: DataFrame, rows: MapRows, *, exists: bool) -
 
 def _ignore(progress: MapProgress) -> None:
     """Report to nobody."""
+
+
+@contextmanager
+def watch_queue(url: str, queue: Queue) -> Iterator[QueueWatch]:
+    """Watch a queue for the length of this block."""
+    with StorePortal(url) as portal:
+        yield QueueWatch(portal, queue)

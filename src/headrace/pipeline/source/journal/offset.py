@@ -13,6 +13,7 @@ from headrace.pipeline.source.journal.idle import IdleShards
 from headrace.pipeline.source.offsets import GO_ON, VERSION, read_offset, unknown_form
 
 _DIGEST_BYTES = 8
+LossKind = Literal["trimmed", "shorter", "changed", "gone"]
 
 
 class Mark(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -83,9 +84,6 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if name in shards
         ]
         return [span for span in spans if span.count > 0]
-
-
-LossKind = Literal["trimmed", "shorter", "changed", "gone"]
 
 
 class Loss(Struct, frozen=True):

@@ -32,6 +32,13 @@ _BLOCK_BYTES = 1 << 20
 """Larger than any line without a payload: ids, kinds and error texts are bounded."""
 _WRITTEN = {column.name: written for column, written in zip(LINE, JSON_SCHEMA.names, strict=True)}
 """The field of a line that a column comes from."""
+_INSTANTS = {column.name for column in LINE if column.arrow == INSTANT}
+BATCH_ROWS = 20_000
+"""Rows of a batch for Spark: enough to outweigh what each costs, and a few MiB."""
+FIRST_PAGE_ENTRIES = 20
+"""The first page of a read, which shows how many events an entry holds."""
+PAGES_AHEAD = 2
+"""Pages that are fetched ahead: one to parse next, one under way."""
 
 
 class JournalPage(Struct, frozen=True, gc=False):
@@ -154,7 +161,6 @@ _COMPUTED: dict[str, Callable[[_Rows], pa.Array]] = {
     "worker": _Rows.worker,
 }
 """Columns that are not simply a field of the line."""
-_INSTANTS = {column.name for column in LINE if column.arrow == INSTANT}
 
 
 def _instants(millis: pa.Array) -> pa.Array:
@@ -179,14 +185,6 @@ def _check_lines(lines: Any, count: int) -> None:
     if "event" in lines.schema.names and lines["event"].null_count:
         raise pa.ArrowInvalid("a line does not name its event")
     lines.validate(full=True)
-
-
-BATCH_ROWS = 20_000
-"""Rows of a batch for Spark: enough to outweigh what each costs, and a few MiB."""
-FIRST_PAGE_ENTRIES = 20
-"""The first page of a read, which shows how many events an entry holds."""
-PAGES_AHEAD = 2
-"""Pages that are fetched ahead: one to parse next, one under way."""
 
 
 def read_spans(

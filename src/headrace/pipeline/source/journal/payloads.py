@@ -22,6 +22,10 @@ LIVE, BLOCKED_JOB = "live", "blocked_job"
 """The job that waits or runs (or its dead letter, if it has died since), and the blocked job behind an active one."""
 _WROTE = frozenset({"enqueued", "updated", "merged", "unblocked", "replayed"})
 _GONE = frozenset({"done", "cancelled", "removed", "purged"})
+_NAMES = JOURNAL_PAYLOADS.names
+_NEEDED = ("tenant", "queue", "happened_at", "event", "id", "enqueued_at", "reason", "dead_letter", "payload_bytes")
+_ROW = "row"
+_Finds = dict[tuple[str, str, str], Found]
 
 
 class PayloadSource(Struct, frozen=True, gc=False):
@@ -106,11 +110,6 @@ def _source_of(history: _IdHistory, each: PayloadEvent) -> PayloadSource | None:
     return None
 
 
-_NAMES = JOURNAL_PAYLOADS.names
-_NEEDED = ("tenant", "queue", "happened_at", "event", "id", "enqueued_at", "reason", "dead_letter", "payload_bytes")
-_ROW = "row"
-
-
 def needs_payloads(table: Table) -> bool:
     """Whether a table has columns that only the store can fill."""
     return any(name in table.names for name in _NAMES)
@@ -164,9 +163,6 @@ class PayloadLookup:
             answers = await self._store.reads.find(self._queues[name], queue_ids)
             found |= {(*name, id): each for id, each in zip(queue_ids, answers, strict=True) if each is not None}
         return found
-
-
-_Finds = dict[tuple[str, str, str], Found]
 
 
 class _Requests:

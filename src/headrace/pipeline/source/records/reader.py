@@ -1,4 +1,4 @@
-"""Reads records for Spark as they are: jobs, results or dead letters."""
+"""Reads records for Spark as they are now: jobs, results or dead letters, by scan or by id."""
 
 import asyncio
 from asyncio import Runner
@@ -8,8 +8,10 @@ import pyarrow as pa
 from msgspec import Struct
 from pyspark.sql.datasource import InputPartition
 
-from headrace.model.job import State
-from headrace.model.limits import LOOKS_AT_ONCE, PAGE_MAX
+from headrace.model.errors import Refused
+from headrace.model.event import Bounds
+from headrace.model.job import State, check_id
+from headrace.model.limits import BATCH_MAX, LOOKS_AT_ONCE, PAGE_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.policy import DEFAULT_CONFIG, QueueConfig
 from headrace.model.results import ALL_IDS, Counts, Found, Group, IdRange, Scan
@@ -18,12 +20,13 @@ from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.filters import FilteredReader, FilterPushdown, Filters
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import HostPartition, pack
-from headrace.pipeline.source.records.lookup import RecordLookup, look_up, plan_lookups
 from headrace.pipeline.source.records.rows import RecordRows
 from headrace.pipeline.source.schema import Table
 from headrace.pipeline.source.store_access import check_host, connect
 from headrace.stores.contract.store import Store
 
+TRIES_MAX = 10
+"""How often records are found again whose journals have moved meanwhile."""
 STATES: dict[Group, tuple[State, ...]] = {
     "alive": (State.WAITING, State.ACTIVE, State.BLOCKED),
     "ended": (State.DONE, State.CANCELLED),
@@ -31,11 +34,16 @@ STATES: dict[Group, tuple[State, ...]] = {
 }
 """What the rows of a group can be, by groups in the order in which they are gone through: what ends in between is shown
 twice rather than not at all."""
-
-
 _OF_PAYLOADS = ("payload", "payload_bytes", "result")
 """Columns for which payloads and results are read."""
 _ALIVE = (State.WAITING, State.ACTIVE)
+
+
+class RecordLookup(Struct, frozen=True):
+    """Ids of one queue to find in one call."""
+
+    queue: Queue
+    ids: tuple[str, ...]
 
 
 class ShardScan(Struct, frozen=True):
@@ -209,3 +217,78 @@ def _rows(rows: RecordRows, group: Group, part: Scan) -> Iterator[pa.RecordBatch
         yield rows.of_finished_jobs([each.finished_job for each in found if each.finished_job is not None], as_of)
     else:
         yield rows.of_dead_letters([dead_letter for each in found for dead_letter in each.dead_letters], as_of)
+
+
+def plan_lookups(queues: Sequence[Queue], filters: Filters) -> list[RecordLookup] | None:
+    """What to look up; None when the filters do not say which ids they want."""
+    values = filters.values("id")
+    if values is None:
+        return None
+    ids = sorted(value for value in values if isinstance(value, str))
+    found = []
+    for queue in queues:
+        own = [id for id in ids if _is_id(id, queue) and filters.allows("shard", queue.index_of(id))]
+        found += [RecordLookup(queue, tuple(own[start : start + BATCH_MAX])) for start in range(0, len(own), BATCH_MAX)]
+    return found
+
+
+def _is_id(id: str, queue: Queue) -> bool:
+    try:
+        check_id(id, queue)
+    except Refused:
+        return False
+    return True
+
+
+class ShardRecords(Struct, frozen=True):
+    """What was found in a shard, and where its journal stood."""
+
+    shard: Shard
+    found: list[Found]
+    epoch: int
+    seq: int
+
+
+async def look_up(store: Store, lookup: RecordLookup, *, with_seq: bool) -> list[ShardRecords]:
+    """The records of the ids, by shard; `with_seq` says of which seq of the journal they are."""
+    queue = lookup.queue
+    shards = sorted({queue.shard_of(id) for id in lookup.ids})
+    bounds: dict[Shard, Bounds] = {}
+    found: Sequence[Found | None] = ()
+    latest = await _bounds(store, shards) if with_seq else {}
+    # Records that never rest are as of the last look before them, or newer.
+    for _ in range(TRIES_MAX):
+        bounds, found = latest, await store.reads.find(queue, lookup.ids)
+        latest = await _bounds(store, shards) if with_seq else {}
+        if not await _has_moved(store, bounds, latest, lookup.ids):
+            bounds = latest
+            break
+    by_shard: dict[Shard, list[Found]] = {}
+    for each in found:
+        if each is not None:
+            by_shard.setdefault(queue.shard_of(each.id), []).append(each)
+    none = Bounds(0, 1, 0, None, None, 0)
+    return [
+        ShardRecords(shard, some, bounds.get(shard, none).epoch, bounds.get(shard, none).last_seq)
+        for shard, some in sorted(by_shard.items())
+    ]
+
+
+async def _bounds(store: Store, shards: Sequence[Shard]) -> dict[Shard, Bounds]:
+    return dict(zip(shards, await store.journal.all_bounds(shards), strict=True))
+
+
+async def _has_moved(store: Store, before: dict[Shard, Bounds], after: dict[Shard, Bounds], ids: Sequence[str]) -> bool:
+    """Whether something has happened to one of the ids between two looks at the journals."""
+    for shard, now in after.items():
+        seq = before[shard].last_seq
+        if now.epoch != before[shard].epoch or now.last_seq < seq:
+            return True
+        while seq < now.last_seq:
+            entries = await store.journal.read(shard, seq, now.last_seq)
+            if not entries or entries[0].first_seq > seq + 1:
+                return True  # dropped already
+            if any(event.line.id in ids for entry in entries for event in entry.events(shard)):
+                return True
+            seq = entries[-1].last_seq
+    return False

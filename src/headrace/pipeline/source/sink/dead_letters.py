@@ -17,9 +17,9 @@ from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Replayed
 from headrace.model.validate import check_int
+from headrace.pipeline.source.discovery import QueueRef, TargetQueues, queue_refs
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.columns import TEXT, WHOLE, ColumnSpec, check_columns, texts, values
-from headrace.pipeline.source.sink.queues import QueueRef, TargetQueues, queue_refs
 from headrace.pipeline.source.sink.result import HASH_BYTES, WriteRun, WriteTally
 from headrace.stores.catalog import find_queue
 from headrace.stores.contract.journal import Journal

@@ -16,9 +16,9 @@ from headrace.model.job import Job
 from headrace.model.limits import CLOCK_SKEW_MS_MAX, WRITE_TRIES_MAX, WRITES_IN_FLIGHT
 from headrace.model.results import Enqueued
 from headrace.model.validate import cut
+from headrace.pipeline.source.discovery import TargetQueues
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.columns import check_columns, key_start
-from headrace.pipeline.source.sink.queues import TargetQueues
 from headrace.pipeline.source.sink.rejects import RejectWriter, Row
 from headrace.pipeline.source.sink.result import HASH_BYTES, WriteRun, WriteTally
 from headrace.pipeline.source.sink.row_to_job import COLUMNS, JobFrame, Refuse, job_row

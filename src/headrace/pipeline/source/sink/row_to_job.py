@@ -13,6 +13,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import NO_HEADERS, Job
 from headrace.model.names import Queue, id_deriver
 from headrace.model.policy import NO_POLICY, Policy
+from headrace.pipeline.source.discovery import QueueRef, TargetQueues, queue_refs
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.sink.columns import (
     INSTANT,
@@ -32,7 +33,6 @@ from headrace.pipeline.source.sink.columns import (
     texts,
     values,
 )
-from headrace.pipeline.source.sink.queues import QueueRef, TargetQueues, queue_refs
 from headrace.pipeline.source.sink.rejects import Row
 
 POLICY = (

@@ -99,7 +99,7 @@ def test_damage_is_wrong_until_it_is_repaired_and_the_hidden_job_runs_once(url: 
 
     assert (sick.code, sick.err) == (1, "")
     [told] = [line for line in sick.lines if line.startswith("damage")]
-    assert ("counter ready says 1, there are 2" in told) or ("1 unindexed ('a')" in told)
+    assert ("counter ready is 1, but 2 were counted" in told) or ("1 unindexed ('a')" in told)
     assert "headrace doctor --repair" in told
     document = repaired.document
     assert (repaired.code, repaired.err, document["verdict"]) == (0, "", "look")

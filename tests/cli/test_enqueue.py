@@ -99,9 +99,7 @@ def test_a_job_goes_to_the_queue_of_its_function_and_a_person_reads_where(url: s
     ran = run("enqueue", "welcome", "user_id=42", "name=7", "--id", "u-42", url=url, cwd=project)
 
     assert (ran.code, ran.lines) == (0, ["job u-42 was created on queue 'mail'"])
-    assert ran.err == (
-        "no worker asked for jobs of queue 'mail' within the last minute; start one with: headrace worker\n"
-    )
+    assert ran.err == ("no worker has polled queue 'mail' within the last minute; start one with: headrace worker\n")
     job = found(url, "mail", "u-42")
     assert job.record is not None
     assert payload(job) == {"user_id": 42, "name": "7"}
@@ -195,7 +193,7 @@ def test_a_payload_may_be_piped_in(file_url: str) -> None:
         (["welcome", "user_id=1", "--header", "x"], "--header must be NAME=VALUE; found 'x'"),
         (["welcome", "user_id=1", "--priority", "11"], "priority"),
         (["--from", "missing.jsonl"], "the jobs cannot be read from missing.jsonl: No such file"),
-        (["--from", "-", "--id", "x"], "--id is for one job, and --from sends many"),
+        (["--from", "-", "--id", "x"], "--id applies to one job, and --from sends many"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_in_one_sentence(words: list[str], told: str, project: Path, here: Here) -> None:
@@ -269,7 +267,7 @@ def test_the_worker_that_the_hint_names_runs_the_job(words: list[str], file_url:
 def test_no_worker_is_named_for_a_queue_that_only_an_app_can_reach(file_url: str, project: Path) -> None:
     ran = run("enqueue", "welcome", "user_id=1", "-q", "wide", "--shards", "3", url=file_url, cwd=project)
 
-    assert ran.err.endswith("one needs a function in its app with queue=Queue('wide', 'default', 3)\n")
+    assert ran.err.endswith("a worker needs a function in its app with queue=Queue('wide', 'default', 3)\n")
 
 
 def paused(url: str, *queues: Queue) -> None:
@@ -361,7 +359,7 @@ def test_a_file_is_checked_before_it_is_sent(file_url: str, project: Path, here:
         '{"kind": "ad"}': "no handler for kind 'ad'; did you mean 'add'?",
         '{"kind": "add", "payload": [1, "2"]}': "wrong arguments for add(a: int, b: int)",
         '{"kind": "add", "dely": "5m"}': "a job has no 'dely'; did you mean 'delay'?",
-        '{"payload": [1, 2]}': 'it has no kind; add one ("kind": "greet"), or name one for all lines',
+        '{"payload": [1, 2]}': 'the job has no kind; add one ("kind": "greet"), or give one KIND for all lines',
         "[1]": "not a valid JSON object",
     }
     ran = {wrong: tried(wrong) for wrong in sentences}

@@ -200,7 +200,7 @@ def test_a_wrong_line_of_a_file_leaves_nothing_behind(file_url: str) -> None:
         (["publish", "board", "1", "--edit", "--id", "9"], "'board' has no item '9'"),
         (["publish", "board", "1", "--edit"], "an edit names an item and no position"),
         (["publish", "board", "--from", "none.jsonl"], "the items cannot be read from none.jsonl"),
-        (["publish", "board", "--from", "-", "--first"], "a position is for one item, and --from publishes many"),
+        (["publish", "board", "--from", "-", "--first"], "a position applies to one item, and --from publishes many"),
         (["move", "board", "1"], "the position is missing; give --before ID, --after ID, --first or --last"),
         (["move", "board", "9", "--first"], "'board' has no item '9'"),
         (["move", "board", "1", "--after", "9"], "'board' has no item '9' to put another after"),
@@ -210,7 +210,7 @@ def test_a_wrong_line_of_a_file_leaves_nothing_behind(file_url: str) -> None:
         (["tail", "nws"], "tenant 'default' has no feed 'nws'; did you mean 'news'?"),
         (["tail", "--queue", "mail"], "tenant 'default' has no queue 'mail'"),
         (["tail", "news", "--cursor", "gibberish"], "'gibberish' is not a cursor"),
-        (["tail", "news", "--cursor", "x", "--new"], "a tail starts in one place; found --cursor and --new"),
+        (["tail", "news", "--cursor", "x", "--new"], "a tail has one start; found --cursor and --new"),
         (["tail", "news", "--cursor-file", "no/such/folder"], "the cursor cannot be kept in no/such/folder"),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_tail_too_far_behind_shows_the_gap_and_then_the_items(file_url: str) -
 
     ran = run("feeds", "tail", "news", "--cursor", str(state.cursor), "--limit", "5", url=file_url)
 
-    assert ran.lines[0].strip() == "gap         changes were missed: drop all earlier items; the current ones follow"
+    assert ran.lines[0].strip() == "gap         changes were missed: discard earlier items; the current ones follow"
     assert [line.split()[1:3] for line in ran.lines[1:]] == [["present", id] for id in ("one", "two", "three", "four")]
 
 

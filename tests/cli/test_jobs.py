@@ -117,12 +117,12 @@ def test_search_finds_jobs_in_all_states_by_text_and_by_field(url: str) -> None:
     none = run("jobs", "search", "--older-than", "1h", url=url)
 
     assert (by_error.code, by_error.lines[2].split()[:3]) == (0, ["dead", "send", "dead"])
-    assert by_error.err == "looked at 8 jobs, which is all there are\n"
+    assert by_error.err == "searched all 8 jobs\n"
     assert ids(by_payload) == ["other", "dead"]
     assert (by_payload.document["looked"], by_payload.document["stopped"], by_payload.err) == (8, None, "")
     assert ids(by_tag) == ["due"]
     assert [(row["id"], row["state"]) for row in by_kind.document["jobs"]] == [("active", "blocked")]
-    assert none == Ran(1, "no job matches\n", "looked at 8 jobs, which is all there are\n")
+    assert none == Ran(1, "no job matches\n", "searched all 8 jobs\n")
 
 
 def test_a_search_that_stopped_at_its_bound_does_not_end_like_one_that_found_none(url: str) -> None:
@@ -135,12 +135,12 @@ def test_a_search_that_stopped_at_its_bound_does_not_end_like_one_that_found_non
 
     assert stopped == Ran(
         5,
-        "no job matches among those that were looked at, and there are more\n",
-        "looked at 3 jobs and stopped there; raise --scan-max to look further\n",
+        "no job matches among those searched, and there are more\n",
+        "searched 3 jobs and stopped there; raise --scan-max to search further\n",
     )
     assert (programs.code, programs.document) == (5, {"jobs": [], "looked": 3, "stopped": "scan_max"})
     assert (found.code, found.lines[2].split()[0]) == (0, "due")
-    assert none == Ran(1, "no job matches\n", "looked at 8 jobs, which is all there are\n")
+    assert none == Ran(1, "no job matches\n", "searched all 8 jobs\n")
 
 
 def test_search_says_how_far_it_looked_when_it_stops_early(file_url: str) -> None:
@@ -152,10 +152,10 @@ def test_search_says_how_far_it_looked_when_it_stops_early(file_url: str) -> Non
     seen = run("jobs", "search", "other", url=file_url, terminal=True)
 
     assert [line.split()[1] for line in bounded.lines[2:]] == ["due", "later", "other"]
-    assert bounded.err == "looked at 3 jobs and stopped there; raise --scan-max to look further\n"
-    assert enough.err == "looked at 2 jobs and stopped: more match than --limit 2\n"
+    assert bounded.err == "searched 3 jobs and stopped there; raise --scan-max to search further\n"
+    assert enough.err == "searched 2 jobs and stopped: more match than --limit 2\n"
     assert (len(ids(exact)), exact.document["stopped"]) == (8, None)
-    assert (seen.code, seen.lines[-1]) == (0, "looked at 8 jobs, which is all there are")
+    assert (seen.code, seen.lines[-1]) == (0, "searched all 8 jobs")
 
 
 def test_a_time_that_is_none_is_refused(file_url: str) -> None:

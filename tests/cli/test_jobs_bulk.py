@@ -124,7 +124,7 @@ def test_cancel_by_filter_counts_first_and_then_goes_in_steps(url: str) -> None:
     left = with_store(url, lambda store: store.queues.counts(MAIL))
     again = run("jobs", "cancel", "--kind", "old", "--queue", "mail", "--yes", url=url)
 
-    assert dry == Ran(0, "would cancel: 2,300 waiting; looked at 2,500 jobs\n", "")
+    assert dry == Ran(0, "would cancel: 2,300 waiting; scanned 2,500 jobs\n", "")
     assert unanswered == Ran(
         2,
         "",
@@ -141,7 +141,7 @@ def test_cancel_by_filter_counts_first_and_then_goes_in_steps(url: str) -> None:
         "stopped_early": False,
     }
     assert (left.waiting, left.active, left.cancelled) == (200, 1, 2_300)
-    assert again == Ran(0, "no job matches; looked at 200 jobs\n", "")
+    assert again == Ran(0, "no job matches; scanned 200 jobs\n", "")
     assert with_store(url, lambda store: store.queues.counts(OTHER)).waiting == 1
 
 
@@ -154,7 +154,7 @@ def test_a_person_is_asked_before_jobs_go_by_filter(file_url: str) -> None:
 
     assert (no.code, kept) == (130, 1)
     assert "Remove 4 jobs of all queues of tenant default? [y/N]" in no.out
-    assert (yes.code, yes.lines[-1]) == (0, "4 removed; looked at 4 jobs")
+    assert (yes.code, yes.lines[-1]) == (0, "4 removed; scanned 4 jobs")
     assert with_store(file_url, lambda store: store.queues.counts(MAIL)).active == 1
 
 
@@ -167,9 +167,9 @@ def test_running_jobs_are_asked_by_filter_only_when_they_match_themselves(file_u
     rest = run("jobs", "cancel", "--state", "active", "--running", "--yes", url=file_url)
     [second] = with_store(file_url, lambda store: list_state(store, State.ACTIVE))
 
-    assert blocked_jobs.out.startswith("1 cancelled; looked at ")
+    assert blocked_jobs.out.startswith("1 cancelled; scanned ")
     assert (first.blocked_job, first.cancel_asked) == (None, False)
-    assert rest == Ran(0, "1 asked; looked at 1 job\n", "")
+    assert rest == Ran(0, "1 asked; scanned 1 job\n", "")
     assert second.cancel_asked
 
 
@@ -191,7 +191,7 @@ def test_remove_by_state_spares_an_id_that_lives_on(url: str) -> None:
     dead = run("jobs", "remove", "--state", "dead", "--yes", "--json", url=url)
     named = run("jobs", "remove", "busy", "nobody", "--json", url=url)
 
-    assert done == Ran(0, "2 removed; looked at 3 jobs\n", "")
+    assert done == Ran(0, "2 removed; scanned 3 jobs\n", "")
     assert (dead.document["statuses"], dead.document["looked"]) == ({"removed": 1}, 2)
     assert (named.code, named.document["statuses"]) == (1, {"removed": 1, "not_found": 1})
     assert [dead_letter.record.id for dead_letter in with_store(url, dead_letters)] == ["dead-twice"]
@@ -245,7 +245,7 @@ def test_an_action_that_stopped_early_has_an_exit_code_of_its_own(
     early = report(Output(json=False), cancelling(nothing), tally, dry_run=False)
 
     assert (done, early) == (0, 5)
-    assert capsys.readouterr().err == "stopped early: new jobs came faster than they could be looked at; run it again\n"
+    assert capsys.readouterr().err == "stopped early: new jobs arrived faster than they were scanned; run it again\n"
 
 
 async def test_a_store_that_goes_away_halfway_does_not_hide_what_was_done() -> None:

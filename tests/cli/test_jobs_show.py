@@ -150,7 +150,7 @@ def test_show_says_why_a_job_waits(file_url: str) -> None:
 
     assert due.lines[1] == "state       waiting: it is due and waits for a worker"
     assert later.lines[1].startswith("state       waiting: it is due in 16 h 39 m")
-    assert any(line.startswith("policy      its own: priority 7") for line in later.lines)
+    assert any(line.startswith("policy      of the job: priority 7") for line in later.lines)
     assert "headers     a: b" in later.lines
     assert alone.lines[1] == (
         "state       waiting: it is due and waits for a worker; none has claimed from this queue within a day"
@@ -241,12 +241,12 @@ async def test_a_life_says_when_its_beginning_is_missing() -> None:
 
     assert [event.line.event for event in bounded.events] == ["cancelled"]
     assert gap_text(bounded) == (
-        "its beginning was not reached within 10 events (it was read back to 1970-01-01T00:00:41.000Z);"
+        "the job's first event was not reached within 10 events (read back to 1970-01-01T00:00:41.000Z);"
         " raise --scan-max"
     )
     assert [event.line.event for event in dropped.events] == ["cancelled"]
     assert dropped.begins == "dropped"
-    assert (gap_text(dropped) or "").startswith("the journal no longer reaches back to its beginning")
+    assert (gap_text(dropped) or "").startswith("the journal has dropped the job's first events")
 
 
 def test_a_secret_is_hidden_before_its_text_is_cut() -> None:

@@ -82,7 +82,7 @@ def test_search_looks_at_every_queue_before_it_says_that_this_is_all(many_url: s
 
     assert (by_id.code, by_id.lines[2].split()[0]) == (0, "job-queue-1002")
     assert none.code == 1
-    assert none.err == f"looked at {COUNT + 5:,} jobs, which is all there are\n"
+    assert none.err == f"searched all {COUNT + 5:,} jobs\n"
 
 
 def test_a_job_is_shown_from_whichever_queue_it_is_in(many_url: str) -> None:

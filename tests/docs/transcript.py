@@ -22,7 +22,7 @@ _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{1
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _DIFFERING = {
     # A hint, and on a machine that is slow enough it comes once more.
-    re.compile(r"^no worker asked for jobs .*$\n?", re.MULTILINE): "",
+    re.compile(r"^no worker has polled .*$\n?", re.MULTILINE): "",
     _ID: "ID",
     _TIME: "TIME",
     re.compile(r"\S+:\d+:[0-9a-f]{6}\b"): "WORKER",

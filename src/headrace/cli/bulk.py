@@ -21,13 +21,13 @@ Apply = Callable[[Store, Queue, Sequence[T]], Awaitable[list[str]]]
 
 
 class StatusTally:
-    """The number of items by status, and of items that were looked at."""
+    """Counts items by status, and scanned items."""
 
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
         self.looked = 0
         self.stopped_early = False
-        """Whether new items came faster than they could be looked at."""
+        """Whether new items arrived faster than they were scanned."""
 
     def add(self, statuses: Iterable[str]) -> None:
         """Count the statuses of one step."""
@@ -44,7 +44,7 @@ class StatusTally:
 
 
 class BulkAction(Struct, Generic[T], frozen=True, kw_only=True):
-    """Something that can be done to many items."""
+    """An action on many items: cancel, remove, replay, purge."""
 
     verb: str
     noun: str
@@ -52,27 +52,27 @@ class BulkAction(Struct, Generic[T], frozen=True, kw_only=True):
     foresee: Apply[T]
     """The statuses of a dry run."""
     dry_label: str
-    """Stands before the statuses of a dry run."""
+    """The words before the statuses of a dry run."""
     succeeded: frozenset[str]
     """The statuses with which a named item counts as done."""
     hints: Mapping[str, str] = {}
-    """What to say when a named item has a status."""
+    """Hints by the status of a named item."""
     reports_looked: bool = False
-    """Whether to tell how many items were looked at; where the store filters, those are the matching ones."""
+    """Whether to report the number of scanned items; a store that filters scans only matches."""
 
 
 class NamedItem(Struct, Generic[T], frozen=True):
-    """An item with the name that a person gave; `item` is None if there is nothing to act on."""
+    """An item with its typed name; `item` is None if there is nothing to act on."""
 
     name: str
     queue: Queue | None = None
     item: T | None = None
     known: Any = None
-    """What was found under the name, also if there is nothing to act on."""
+    """The record under this name, also if there is nothing to act on."""
 
 
 class BulkStep(Struct, Generic[T], frozen=True):
-    """Selected items of one queue, and the number of items that were looked at for them."""
+    """Selected items of one queue, and the number of items scanned for them."""
 
     queue: Queue
     items: Sequence[T]
@@ -80,7 +80,7 @@ class BulkStep(Struct, Generic[T], frozen=True):
 
 
 class Selection(Protocol[T]):
-    """The items that a person chose by name or by filter."""
+    """Items selected by name or by filter."""
 
     @property
     def url(self) -> str | None:
@@ -91,16 +91,16 @@ class Selection(Protocol[T]):
         """Whether the items are named one by one."""
 
     def check(self, verb: str) -> None:
-        """Refuse an empty or contradictory choice."""
+        """Refuse an empty or contradictory selection."""
 
     def text(self) -> str:
-        """The choice in words."""
+        """The selection in words."""
 
     async def find(self, store: Store) -> Sequence[NamedItem[T]]:
         """The named items."""
 
     def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[BulkStep[T]]:
-        """The items that match the filter and were there at the beginning."""
+        """The items that match the filter and existed at the beginning."""
 
     def answers(self, items: Sequence[NamedItem[T]], statuses: Mapping[str, str]) -> list[Any]:
         """The JSON of named items, with a status for each name."""
@@ -110,7 +110,7 @@ class Selection(Protocol[T]):
 
 
 def run(output: Output, action: BulkAction[T], selection: Selection[T], *, dry_run: bool, yes: bool) -> int:
-    """Act on the selected items, after a question where a filter selects them; returns the exit code."""
+    """Act on the selected items, with a confirmation for a filter; returns the exit code."""
     selection.check(action.verb)
     if selection.is_named:
         return _run_named(output, action, selection, dry_run=dry_run)
@@ -129,11 +129,11 @@ def report(output: Output, action: BulkAction[Any], tally: StatusTally, *, dry_r
     output.document(_document(action, tally, dry_run=dry_run))
     text = tally.text(f"no {action.noun} matches")
     if action.reports_looked:
-        text += f"; looked at {counted(tally.looked, action.noun)}"
+        text += f"; scanned {counted(tally.looked, action.noun)}"
     output.say(f"{action.dry_label}: {text}" if dry_run and tally.matched else text)
     if not tally.stopped_early:
         return OK
-    output.hint(f"stopped early: new {action.noun}s came faster than they could be looked at; run it again")
+    output.hint(f"stopped early: new {action.noun}s arrived faster than they were scanned; run it again")
     return STOPPED
 
 
@@ -212,7 +212,7 @@ def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 @contextmanager
 def keep_tally(tally: StatusTally) -> Iterator[None]:
-    """Add what was done to the error of a store that goes away within this block."""
+    """Within this block, add the counts so far to the error of a store that becomes unavailable."""
     try:
         yield
     except (StoreUnavailable, OutcomeUnknown) as error:

@@ -190,7 +190,7 @@ def _factory(context: typer.Context, name: str | None, url: str | None, options:
 
 
 def _typed_app(context: typer.Context, app: str | None) -> str | None:
-    """The app as an argument of a worker's command: None if the project names it."""
+    """The app as an argument of `headrace worker`; None if the project names it."""
     if app is None:
         return "APP"
     return app if is_typed(context, "app") else None
@@ -199,7 +199,9 @@ def _typed_app(context: typer.Context, app: str | None) -> str | None:
 def _start_hint(factory: JobFactory, app: str | None, url: str | None, queue: "Queue") -> str:
     command = worker_command(factory, queue, app, url)
     if command is None:
-        return f"one needs a function in its app with queue=Queue({queue.name!r}, {queue.tenant!r}, {queue.shards})"
+        return (
+            f"a worker needs a function in its app with queue=Queue({queue.name!r}, {queue.tenant!r}, {queue.shards})"
+        )
     return f"start one with: {command}"
 
 
@@ -221,7 +223,7 @@ async def _send_one(
         if answer.paused:
             output.hint(paused_text(job.queue))
         elif handle is not None and not output.json and not await is_worked_on(client, job.queue):
-            output.hint(f"no worker asked for jobs of {answer.place} within the last minute; {start_hint(job.queue)}")
+            output.hint(f"no worker has polled {answer.place} within the last minute; {start_hint(job.queue)}")
         if handle is not None and wait_ms is not None:
             try:
                 await await_result(answer, handle, wait_ms / 1_000)
@@ -257,7 +259,9 @@ def _check_many(
         ("--idempotency-key", key),
     ):
         if value:
-            raise BadConfig(f"{option} is for one job, and --from sends many; write it into the lines, or leave it out")
+            raise BadConfig(
+                f"{option} applies to one job, and --from sends many; put it into the lines, or leave it out"
+            )
 
 
 async def _send_file(output: Output, factory: JobFactory, kind: str | None, source: str) -> int:
@@ -283,14 +287,14 @@ async def _send_file(output: Output, factory: JobFactory, kind: str | None, sour
     for each in report.refused:
         output.say(f"line {each.line:,}, job {each.id}: {each.error or each.status}")
     if report.refusals > len(report.refused):
-        output.say(f"and {report.refusals - len(report.refused):,} more that were refused")
+        output.say(f"and {report.refusals - len(report.refused):,} more refused jobs")
     return NO if report.refusals else OK
 
 
 def line_sender(
     client: "Client", factory: JobFactory, kind: str | None, queues: "set[Queue]"
 ) -> "jsonl.LineSender[Job]":
-    """Sends the jobs of a file, and adds their queues to `queues`, up to a limit."""
+    """The sender for a file of jobs; it adds their queues to `queues`, up to a limit."""
 
     async def submit(jobs: "Sequence[Job]") -> list[jsonl.LineAnswer]:
         handles = await client.enqueue_many(jobs)
@@ -318,7 +322,7 @@ def job_of_line(factory: JobFactory, kind: str | None, line: bytes) -> "Job":
             hint = f"did you mean {near!r}?" if near else f"known fields: {', '.join(LINE_FIELDS)}"
             raise Refused("bad_line", f"a job has no {bounded_repr(name)}; {hint}")
     if not isinstance(own_kind := fields.pop("kind", kind), str):
-        raise Refused("bad_kind", 'it has no kind; add one ("kind": "greet"), or name one for all lines')
+        raise Refused("bad_kind", 'the job has no kind; add one ("kind": "greet"), or give one KIND for all lines')
     payload = fields.pop("payload", None)
     for name in ("run_at", "expires_at"):
         if isinstance(fields.get(name), str):

@@ -22,7 +22,7 @@ def command(
     """Write a first app into the current folder.
 
     app.py has two jobs, test_app.py their tests, and pyproject.toml names the app. An existing pyproject.toml is left
-    alone. The command ends with what to run next.
+    unchanged. The command prints what to run next.
 
     Example: headrace init
     """

@@ -1,4 +1,4 @@
-"""Sends the lines of a JSON-lines file: checks them in parts, and each part whole before any of it is sent."""
+"""Sends a JSON-lines file in parts, each checked as a whole before any of its lines is sent."""
 
 import sys
 from collections import Counter
@@ -52,7 +52,7 @@ class LineReport(Struct):
     """The outcome of the lines so far."""
 
     lines: int = 0
-    """All lines up to this one were sent."""
+    """The last line that was sent; all before it were, too."""
     sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     refused: list[RefusedLine] = field(default_factory=list)
@@ -74,23 +74,23 @@ class LineReport(Struct):
 
 
 class LineSender(Struct, Generic[T], frozen=True):
-    """How the items of a file are read and sent, and the words for it."""
+    """Parses and sends the items of a file, with the words for messages."""
 
     parse: Callable[[bytes], T]
     """Raises `Refused` for a line without a valid item."""
     submit: Callable[[Sequence[T]], Awaitable[Sequence[LineAnswer]]]
     sent: str
-    """What happens to an item, as a participle: sent."""
+    """The past participle for messages: sent, published."""
     look: str
-    """The command that shows what was sent."""
+    """The command that lists the sent items."""
     calls: Callable[[Sequence[Line[T]]], Iterable[Sequence[Line[T]]]] = lambda part: [part]
     """Splits a part into calls."""
 
 
 async def send(file: Iterable[bytes], sender: LineSender[T], report: LineReport, advance: Advance) -> None:
-    """Send all lines of a file; stops at the first wrong line, or when the store goes away.
+    """Send all lines of a file; stops at the first wrong line, or when the store becomes unavailable.
 
-    Raises an error that says which lines were sent: all up to a line, and none after it.
+    The error names the last line that was sent; none after it was.
     """
     try:
         for part, last in _parts(file, sender.parse):
@@ -100,7 +100,7 @@ async def send(file: Iterable[bytes], sender: LineSender[T], report: LineReport,
             report.lines = last
     except Refused as refused:
         message = f"{refused}; {_so_far(sender, report)}"
-        # Once something was sent, a retry is not harmless any more.
+        # After the first sent line, a retry would send lines twice.
         raise OutcomeUnknown(message) if report.lines else Refused(refused.reason, message) from refused
 
 
@@ -117,8 +117,8 @@ async def _submit(call: Sequence[Line[T]], sender: LineSender[T], report: LineRe
     except OutcomeUnknown as error:
         before = f"lines 1 to {report.lines:,} were {sender.sent} ({report}), and " if report.lines else ""
         raise OutcomeUnknown(
-            f"{error}; {before}of lines {first:,} to {end:,} some may have been: look with {sender.look} before you run"
-            " this again"
+            f"{error}; {before}of lines {first:,} to {end:,} some may have been: check with {sender.look} before you"
+            " run it again"
         ) from error
     report.add(call, answers)
     report.lines = end
@@ -153,7 +153,7 @@ def _parts(file: Iterable[bytes], parse: Callable[[bytes], T]) -> Iterator[tuple
 
 
 def open_lines(stack: ExitStack, source: str, what: str) -> Iterator[bytes]:
-    """The lines of a file that the stack keeps open, or of stdin; a refusal says `what` the file holds."""
+    """The lines of a file, which the stack closes, or of stdin; errors name the content by `what`."""
     if source == STDIN:
         return read_lines(sys.stdin.buffer)
     check_path(f"the file of the {what}", source)

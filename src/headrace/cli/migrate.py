@@ -17,7 +17,7 @@ Check = Annotated[bool, typer.Option("--check", help="Only list the pending step
 def command(url: Url = None, check: Check = False, json: Json = False) -> int:
     """Bring the store's tables or functions to this version.
 
-    A missing store is created. Opening a store does the same by itself: use this command to do it at a time of your
+    A missing store is created. Opening a store does the same automatically: use this command to do it at a time of your
     choice, or as another user. A store of a newer Headrace is refused.
 
     Example: headrace migrate --check
@@ -42,7 +42,7 @@ def command(url: Url = None, check: Check = False, json: Json = False) -> int:
 
 def _schema_text(schema: Schema) -> str:
     if schema.found is None:
-        return f"there is no store yet; {_steps(len(schema.pending))} to take"
+        return f"no store yet; {_steps(len(schema.pending))} to take"
     if schema.pending:
         return f"at {schema.found} of {schema.known}; {_steps(len(schema.pending))} to take"
     return f"up to date ({schema.library or f'schema {schema.found}'})"

@@ -56,14 +56,13 @@ def command_group(**functions: Callable[..., Any]) -> typer.Typer:
 
 
 def is_typed(context: typer.Context, option: str) -> bool:
-    """Whether an option was typed. The app's own settings win over the environment and the project's table, which are
-    for commands without an app; a typed option wins over all."""
+    """Whether an option was typed: it overrides the app's settings, which override environment and project table."""
     source = context.get_parameter_source(option)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def is_general(context: typer.Context, option: str) -> bool:
-    """Whether an option has its value from the part of the project's table that is for all commands."""
+    """Whether an option got its value from the general settings of the project's table."""
     source = context.get_parameter_source(option)
     if source is None or source.name != "DEFAULT_MAP":
         return False
@@ -76,19 +75,19 @@ def is_general(context: typer.Context, option: str) -> bool:
 
 
 def worker_tenant(context: typer.Context, queues: list[str] | None, tenant: str | None) -> str | None:
-    """The tenant of a worker. A tenant for all commands in the project's table applies to named queues only: an app
-    knows the tenant of its own queues, and `enqueue` sends jobs there."""
+    """The tenant of a worker. The general tenant of the project's table applies to named queues only: an app knows the
+    tenant of its queues, and `enqueue` sends jobs there."""
     return None if not queues and is_general(context, "tenant") else tenant
 
 
 def place_app(app: "App", context: typer.Context, url: str | None) -> "App":
-    """The app on its store: the typed one, else its own, else that of environment and table."""
+    """Bind the app to its store: the typed URL, else the app's, else that of environment and project table."""
     app.use_url(resolve_url(url if is_typed(context, "url") or app.url is None else app.url))
     return app
 
 
 def load_placed_app(name: str, context: typer.Context, url: str | None) -> "App":
-    """The app of that name on its store; raises `BadConfig` if there is none."""
+    """Load the app of this name and bind it to its store; raises `BadConfig` for an unknown app."""
     from headrace.app.discovery import load_app
 
     return place_app(load_app(name), context, url)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Advance = Callable[[int], None]
 PIPE_WIDTH = 10_000
-"""Without a terminal nothing is folded or cut: a program may read it."""
+"""The width without a terminal: nothing is folded or cut, since a program may read it."""
 FOLDED = ("found", "the journal says", "the store says", "what to do", "what")
 """Columns of sentences, which may be folded to several lines."""
 IDS = ("id", "name")
@@ -68,7 +68,7 @@ class Output:
         cells = [["–" if cell is None else _cell(cell) for cell in row] for row in rows]
         console = self._console()
         layout = fit(columns, cells, console.width, spare) if sys.stdout.isatty() else None
-        if layout is None:  # no cut: a program reads it, or the terminal breaks the lines
+        if layout is None:  # uncut: for a program, or for a terminal that wraps lines
             layout = TableLayout(list(range(len(columns))), {}, GAPS[0], [])
             console = Console(width=max(PIPE_WIDTH, *(sum(map(len, row)) + len(row) * GAPS[0] for row in cells)))
         gap = layout.gap - 1  # the box puts one between two columns
@@ -86,7 +86,7 @@ class Output:
             table.add_row(*(Text(row[index]) for index in layout.shown))
         console.print(table)
         if layout.left_out:
-            self.hint(f"left out, because the terminal is too narrow: {', '.join(layout.left_out)}; --json has all")
+            self.hint(f"columns left out of this narrow terminal: {', '.join(layout.left_out)}; --json shows all")
 
     def hint(self, text: str) -> None:
         """Print a sentence on stderr; nothing with `--json`."""

@@ -26,7 +26,7 @@ Typed = bytes | dict[str, str]
 
 
 def typed_payload(words: Sequence[str], file: Path | None, what: str = "payload") -> Typed:
-    """The payload that was typed, piped or put into a file; no arguments without one. A refusal calls it `what`."""
+    """The typed, piped or filed payload; empty arguments without one. Errors name it by `what`."""
     if file is not None:
         if words:
             raise BadConfig(
@@ -52,8 +52,8 @@ def typed_payload(words: Sequence[str], file: Path | None, what: str = "payload"
 
 
 def value_of(typed: Typed, function: "JobFunction[..., Any] | None" = None, what: str = "payload") -> Any:
-    """The payload as a value; None if nothing was typed. In pairs, a valid JSON value is taken as such (42, true, null,
-    [1, 2]) and everything else as text; a parameter annotated as str is always text."""
+    """The payload as a value; None for an empty one. In pairs, valid JSON is decoded (42, true, null, [1, 2]) and all
+    else is text; a parameter annotated as str is always text."""
     if isinstance(typed, bytes):
         is_raw = function is not None and function.handler.codec is RAW
         return typed if is_raw else _json(typed, what)
@@ -68,7 +68,7 @@ def _text_parameters(function: "JobFunction[..., Any] | None") -> set[str]:
         return set()
     try:
         signature = inspect.signature(function.handler.function, eval_str=True)
-    except NameError:  # the app resolves its annotations in its own way
+    except NameError:  # the app resolves its annotations itself
         return set()
     return {name for name, each in signature.parameters.items() if each.annotation is str}
 
@@ -115,7 +115,7 @@ def _read(name: str, what: str) -> bytes:
 
 
 def typed_duration(text: str) -> Duration:
-    """A duration as typed: with its unit, or a bare number of seconds."""
+    """A typed duration: with a unit, or a number of seconds."""
     try:
         return float(text)
     except ValueError:
@@ -123,7 +123,7 @@ def typed_duration(text: str) -> Duration:
 
 
 def pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """`NAME=VALUE` texts as a mapping; refuses other texts, and a name that is given twice."""
+    """`NAME=VALUE` texts as a mapping; refuses other texts and repeated names."""
     found: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -145,17 +145,14 @@ Known = Mapping[str, bool | int]
 
 
 def value_text(field: str, value: bool | int) -> str:
-    """A value for people, in a form that `read_settings` takes as well."""
+    """A value as text, in a form that `read_settings` accepts."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return _exact_text(value) if _is_duration(field) else str(value)
 
 
 def read_settings(owners: str, known: Known, texts: Sequence[str]) -> dict[str, bool | int]:
-    """The settings of `key=value` texts; refuses unknown keys, and a key that is given twice.
-
-    A refusal names their `owners` ("queues").
-    """
+    """The settings of `key=value` texts; refuses unknown and repeated keys. Errors name the `owners` ("queues")."""
     shorter = {_short(field): field for field in known if _short(field) != field}
     found: dict[str, bool | int] = {}
     for each in texts:
@@ -197,7 +194,7 @@ def _example(known: Known) -> str:
 
 
 def _exact_text(ms: int) -> str:
-    """A duration in the largest unit that is exact: two different ones never look alike."""
+    """A duration in the largest exact unit, so that different durations never look alike."""
     for unit, unit_ms in _UNITS_MS:
         if ms and ms % unit_ms == 0:
             return f"{ms // unit_ms}{unit}"
@@ -205,7 +202,7 @@ def _exact_text(ms: int) -> str:
 
 
 def _short(field: str) -> str:
-    """The name without its unit, for values with a unit: `backoff_ms_max` is `backoff_max`."""
+    """The name without the unit, for values with one: `backoff_max` for `backoff_ms_max`."""
     return field.replace("_ms", "")
 
 

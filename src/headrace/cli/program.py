@@ -17,10 +17,10 @@ PREFIX = "HEADRACE"
 COMPLETION_VARIABLE = f"_{PREFIX}_COMPLETE"
 """Set by a shell that asks for completions."""
 LIST = "list"
-"""The sub-command that a group runs when it stands alone."""
+"""The subcommand that a group runs by default."""
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 GENERAL = ("url", "tenant", "queue", "app")
-"""Settings for every command that has such an option."""
+"""Settings that apply to every command with the option."""
 Functions = Mapping[str | None, Callable[..., Any]]
 
 
@@ -75,7 +75,7 @@ def build_program(arguments: Sequence[str]) -> typer.Typer:
 
 
 def expand_words(arguments: Sequence[str]) -> list[str]:
-    """The words with `list` behind a group that stands alone or with options only."""
+    """The words, with `list` inserted after a group that has no subcommand."""
     words, wanted = list(arguments), _wanted(arguments)
     if wanted is None or _is_completion():
         return words
@@ -92,7 +92,7 @@ def _is_completion() -> bool:
 
 
 def _wanted(arguments: Sequence[str]) -> str | None:
-    """The first word that is a command, if any."""
+    """The typed command, if any."""
     words = arguments
     if _is_completion():
         typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
@@ -120,17 +120,17 @@ def _print_version(wanted: bool) -> None:
 def _global_options(
     version: Annotated[
         bool,
-        # Not from the environment: HEADRACE_VERSION may well say which version is deployed.
+        # Not from the environment: HEADRACE_VERSION may name the deployed version.
         typer.Option(
             "--version", callback=_print_version, is_eager=True, allow_from_autoenv=False, help="Show the version."
         ),
     ] = False,
 ) -> None:
-    """The options that may stand before the command."""
+    """The options before the command."""
 
 
 def _not_imported() -> None:
-    """Stands for a command that does not run."""
+    """A placeholder for a command whose module is not imported."""
 
 
 def _add(program: typer.Typer, name: str, command: Command) -> None:
@@ -157,10 +157,10 @@ def functions_of(module: Any) -> dict[str | None, Callable[..., Any]]:
 def defaults_of(
     table: Mapping[str, Any], command: str, functions: Functions, commands: Iterable[str]
 ) -> dict[str, Any]:
-    """The defaults of a command and its sub-commands; `functions` are theirs, under None the command's own.
+    """The defaults of a command and its subcommands, whose functions are given by name; None is the command itself.
 
     `[tool.headrace]` holds general settings and a table for each of the `commands`, such as `[tool.headrace.worker]`;
-    that table holds one for each sub-command. Raises `BadConfig` for a setting that no option has.
+    that table holds one for each subcommand. Raises `BadConfig` for a setting that no option has.
     """
     table = _with_underscores(table)
     for key in table:
@@ -210,7 +210,7 @@ def _matching(values: Mapping[str, Any], function: Callable[..., Any] | None) ->
 
 
 def _value(key: str, value: Any, type: Any) -> Any:
-    """A value as its option takes it: a list for an option that may be repeated, else one value."""
+    """A value in the form of its option: a list for a repeatable option, else one value."""
     is_list = list in (get_origin(each) for each in (type, *get_args(type)))
     if is_list and isinstance(value, str):
         return [value]

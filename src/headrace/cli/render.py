@@ -15,12 +15,12 @@ from headrace.model.redact import redact
 from headrace.model.times import ago_text, duration_text, instant_text
 
 MESSAGE_CHARS = 60
-"""Of an error's message in a table; `show` has all of it."""
+"""Of an error's message in a table; `show` prints all of it."""
 LABEL_CHARS = 12
 """The width of the labels."""
 EVENT_COLUMNS = ("time", "event", "failures#", "worker", "waited", "ran", "what")
 EVENT_SPARE = ("waited", "failures", "ran", "worker")
-"""Columns that a narrow terminal may go without, the least needed first."""
+"""Columns to drop in a narrow terminal, the least needed first."""
 
 
 def labelled(label: str, value: str) -> str:
@@ -36,7 +36,7 @@ def first_line(text: str, chars_max: int = MESSAGE_CHARS) -> str:
 
 
 def encoded_text(encoded: bytes) -> str:
-    """A payload or result: JSON indented, other bytes by their size and beginning."""
+    """A payload or result: indented JSON, or the size and beginning of other bytes."""
     try:
         msgspec.json.decode(encoded)
         return printable(msgspec.json.format(encoded, indent=2).decode())
@@ -51,7 +51,7 @@ def error_text(error: JobError) -> str:
 
 
 def record_lines(record: Record, config: QueueConfig, now_ms: int, *, error: bool = True) -> Iterator[str]:
-    """A record without its time and payload."""
+    """The lines of a record, without its time and payload."""
     rules = config.effective(record.policy)
     yield labelled("kind", record.kind)
     if record.tag is not None:
@@ -72,15 +72,15 @@ def _policy_text(policy: Policy, config: QueueConfig) -> str:
     own, others = [], []
     for name in Policy.__struct_fields__:
         value = getattr(policy, name)
-        if name in ("max_attempts", "max_stalls"):  # those stand beside their counts
+        if name in ("max_attempts", "max_stalls"):  # shown beside their counts
             continue
         if value is not None:
             own.append(f"{_setting_name(name)} {_setting_text(name, value)}")
         elif name != "expires_at_ms":  # no queue has one
             others.append(f"{_setting_name(name)} {_setting_text(name, getattr(config, name))}")
     parts = [
-        *([f"its own: {', '.join(own)}"] if own else []),
-        *([f"the queue's: {', '.join(others)}"] if others else []),
+        *([f"of the job: {', '.join(own)}"] if own else []),
+        *([f"of the queue: {', '.join(others)}"] if others else []),
     ]
     return "\n".join(parts)
 
@@ -99,28 +99,29 @@ def _setting_text(name: str, value: int) -> str:
 
 def print_timeline(output: Output, timeline: Timeline) -> None:
     """Print the events of a job as a table, and say what is missing."""
-    if not timeline.looked and timeline.begins == "not_reached":  # left out by --scan-max 0
+    if not timeline.looked and timeline.begins == "not_reached":  # skipped by --scan-max 0
         return
     output.say("")
     rows = [event_cells(event) for event in timeline.events]
-    output.table(EVENT_COLUMNS, rows, empty="the journal has no event of it", spare=EVENT_SPARE)
+    output.table(EVENT_COLUMNS, rows, empty="the journal has no events of this job", spare=EVENT_SPARE)
     if (gap := gap_text(timeline)) is not None:
         output.hint(gap)
 
 
 def gap_text(timeline: Timeline) -> str | None:
-    """The missing part of a timeline as a sentence; None if nothing is missing."""
+    """A sentence about the missing part of a timeline; None for a whole one."""
     if timeline.unreadable:
         lines = counted(timeline.unreadable, "line")
-        return f"{lines} of the journal cannot be read and may be of this job; headrace doctor --full names them"
-    since = "" if timeline.first_at_ms is None else f" (it was read back to {instant_text(timeline.first_at_ms)})"
+        return f"{lines} of the journal cannot be read and may belong to this job; headrace doctor --full lists them"
+    since = "" if timeline.first_at_ms is None else f" (read back to {instant_text(timeline.first_at_ms)})"
     match timeline.begins:
         case "whole":
             return None
         case "dropped":
-            return f"the journal no longer reaches back to its beginning{since}"
+            return f"the journal has dropped the job's first events{since}"
         case "not_reached":
-            return f"its beginning was not reached within {counted(timeline.looked, 'event')}{since}; raise --scan-max"
+            looked = counted(timeline.looked, "event")
+            return f"the job's first event was not reached within {looked}{since}; raise --scan-max"
 
 
 def event_cells(event: Event) -> tuple[object, ...]:
@@ -149,4 +150,4 @@ def _event_notes(event: Event) -> Iterator[str]:
     if line.run_at_ms is not None and line.run_at_ms > event.at_ms:
         yield f"due {duration_text(line.run_at_ms - event.at_ms)} later"
     if event.flaw is not None:
-        yield "the rest of it cannot be read"
+        yield "the rest cannot be read"

@@ -35,8 +35,7 @@ SAMPLES: dict[str, Callable[..., Any]] = {"echo": echo, "fail": fail, "sleep": s
 
 
 def app_of_command(spec: "WorkerSpec") -> "App":
-    """The app of `headrace worker` in another process; the words are its name, empty if there is none, and the
-    registered kinds."""
+    """The app of `headrace worker` in another process; the arguments are its name, which may be empty, and kinds."""
     from headrace.app.app import App
     from headrace.app.discovery import load_app
 

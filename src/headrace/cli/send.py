@@ -1,4 +1,4 @@
-"""Sends one job for the command line, looks for its workers, and waits for its result."""
+"""Sends one job for the command line, checks for its workers, and waits for its result."""
 
 import asyncio
 import shlex
@@ -40,8 +40,8 @@ OPTIONS = tuple(OptionFields.__annotations__)
 
 
 class JobFactory:
-    """Makes jobs of a kind, a payload and options. With `is_checked` the kind must be one of the app: the function's
-    queue and options are the defaults, and the payload must fit its arguments."""
+    """Builds jobs from a kind, a payload and options. With `is_checked` the kind must be one of the app: its function
+    gives the default queue and options, and its arguments check the payload."""
 
     def __init__(self, app: "App", options: OptionFields, *, is_checked: bool) -> None:
         self.app = app
@@ -58,7 +58,7 @@ class JobFactory:
         return function
 
     def job(self, kind: str, payload: Any, own: OptionFields | None = None) -> Job:
-        """A job, ready to be sent; its `own` options win over those of all jobs."""
+        """A job to send; its `own` options override those of all jobs."""
         function = self.function(kind)
         if function is None:
             options = Options(**(own or {})).over(Options(**self._options))
@@ -98,14 +98,14 @@ class SendAnswer(Struct, omit_defaults=True):
     status: str
     error: str | None = None
     outcome: str | None = None
-    """Of the wait for its result: done, dead, cancelled, or open if it has not ended in time."""
+    """The outcome of the wait: done, dead, cancelled, or open after a timeout."""
     result: Any = None
     paused: bool = False
-    """Whether its queue is paused: the job waits until the queue is resumed."""
+    """Whether the queue is paused, so that the job waits until it is resumed."""
 
     @property
     def ok(self) -> bool:
-        """Whether the store has the job and, after a wait, the job is done."""
+        """Whether the store accepted the job and, after a wait, the job is done."""
         return self.status not in REFUSALS and self.outcome in (None, "done")
 
     @property
@@ -123,15 +123,15 @@ class SendAnswer(Struct, omit_defaults=True):
             case "updated":
                 return f"job {self.id} was already waiting on {queue} and was updated"
             case "blocked":
-                return f"job {self.id} is running on {queue}; this one waits behind it"
+                return f"job {self.id} is running on {queue}; the new one is blocked until it ends"
             case "duplicate":
-                return f"job {self.id} on {queue} was sent before with this key; nothing was changed"
+                return f"job {self.id} on {queue} was created earlier with this key; nothing was changed"
             case _:
                 return f"{self.status}: {self.error}"
 
 
 async def send(client: "Client", job: "Job", codec: "Codec") -> "tuple[SendAnswer, Handle[Any] | None]":
-    """Send a job; a refusal that depends on the contents of the store is an answer."""
+    """Send a job; returns a refusal that depends on the contents of the store, and raises any other."""
     answer = SendAnswer(job.id, job.kind, job.queue.tenant, job.queue.full_name, "")
     try:
         handle = await client.send(job, codec=codec)
@@ -145,7 +145,7 @@ async def send(client: "Client", job: "Job", codec: "Codec") -> "tuple[SendAnswe
 
 
 async def paused_among(store: "Store", queues: "Iterable[Queue]") -> "list[Queue]":
-    """The paused ones of these queues; none if the store is away: the jobs were sent in any case."""
+    """The paused ones of these queues; none if the store is unavailable, since the jobs are sent."""
     try:
         return [queue for queue in queues if (await store.queues.configuration(queue)).paused]
     except (StoreUnavailable, OutcomeUnknown):
@@ -159,7 +159,7 @@ def paused_text(queue: "Queue") -> str:
 
 
 def interrupted_text(id: str, queue: str | None, tenant: str, url: str | None) -> str:
-    """A hint after Ctrl-C in a wait; `url` is given if it has to be typed."""
+    """A hint after Ctrl-C in a wait, with `url` if it must be typed."""
     words = ["headrace", "jobs", "show", id, *(["--queue", queue] if queue else []), *_tenant_words(tenant)]
     command = shlex.join([*words, *(["--url", url] if url else [])])
     return f"stopped waiting for job {id}, which continues; see it with: {command}"
@@ -170,7 +170,7 @@ def _tenant_words(tenant: str) -> list[str]:
 
 
 async def is_worked_on(client: "Client", queue: "Queue") -> bool:
-    """Whether a worker has lately asked for jobs of the queue, by the store's clock; looks twice, see the limit."""
+    """Whether a worker has lately polled the queue, by the store's clock; checks twice, see the limit."""
     for pause_ms in (WORKER_SECOND_LOOK_MS, 0):
         now_ms = await client.store.now_ms()
         if any(now_ms - each.seen_at_ms <= WORKER_LATELY_MS for each in await client.store.reads.workers(queue)):
@@ -180,10 +180,9 @@ async def is_worked_on(client: "Client", queue: "Queue") -> bool:
 
 
 def worker_command(factory: JobFactory, queue: "Queue", app: str | None, url: str | None) -> str | None:
-    """The command of a worker that claims from the queue; None if no option would make one.
+    """The command of a worker for the queue, with `app` and `url` if they must be typed; None if no options fit.
 
-    `app` and `url` are given if they have to be typed. A worker without further options claims from the queues of its
-    app, with `--tenant` from those of another tenant.
+    Without further options a worker claims from the queues of its app, with `--tenant` from those of another tenant.
     """
     homes = factory.app.handlers.queues if factory.is_checked else []
     own_tenant = factory.app.maker.tenant if factory.is_checked else DEFAULT_TENANT
@@ -201,7 +200,7 @@ def worker_command(factory: JobFactory, queue: "Queue", app: str | None, url: st
 
 
 async def await_result(answer: SendAnswer, handle: "Handle[Any]", wait: "Duration") -> None:
-    """Wait for the result and write it into the answer; an error of the wait does not undo the job."""
+    """Wait for the result and write it into the answer; an error of the wait leaves the job alone."""
     try:
         result = await handle.result(timeout=wait)
         answer.result = result.decode("utf-8", "replace") if isinstance(result, bytes) else result

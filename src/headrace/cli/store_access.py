@@ -18,9 +18,9 @@ APP_VARIABLE = "HEADRACE_APP"
 
 
 def with_store(url: str | None, use: Callable[[Store], Awaitable[T]], *, new: bool = False) -> T:
-    """The result of `use` for the store at `url`, or at the default one for None.
+    """Open the store at `url`, by default that of the project, and return the result of `use`.
 
-    A command that only reads leaves no empty file behind: it refuses a missing file, unless `new`.
+    Refuses a missing file unless `new`, so that a command that only reads leaves no empty store behind.
     """
     resolved = resolve_url(url)
     if not new:
@@ -29,12 +29,11 @@ def with_store(url: str | None, use: Callable[[Store], Awaitable[T]], *, new: bo
 
 
 def resolve_url(url: str | None) -> str:
-    """The URL itself, else that of the project's app, else the default. Refuses a store in memory, which would end with
-    the command."""
+    """The URL itself, else that of the project's app, else the default; refuses a store in memory."""
     resolved = url_of(url if url is not None else _url_of_app())
     if is_memory(resolved):
         raise BadConfig(
-            "no other process sees a store in memory, and it ends with the command; name another with --url or"
+            "a store in memory ends with the command, and other processes cannot see it; choose another with --url or"
             " HEADRACE_URL, such as sqlite:///headrace.db"
         )
     return resolved

@@ -64,7 +64,7 @@ def command(
     threads: Annotated[int, typer.Option("--threads", help="Plain functions to run at once.")] = DEFAULT.threads,
     processes: Annotated[
         int,
-        typer.Option("--processes", min=1, max=PROCESSES_MAX, help="Workers to run, each in a process of its own."),
+        typer.Option("--processes", min=1, max=PROCESSES_MAX, help="Worker processes to run."),
     ] = 1,
     pool_size: Annotated[
         int | None,
@@ -91,7 +91,7 @@ def command(
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Exit as soon as no job is due.")] = False,
     no_wait: Annotated[
         bool,
-        typer.Option("--no-wait", help="Exit with 3 if the store is away at the start, instead of waiting for it."),
+        typer.Option("--no-wait", help="Exit with 3 if the store is unavailable at the start, instead of waiting."),
     ] = False,
     register: Annotated[
         list[str] | None,
@@ -122,7 +122,7 @@ def command(
     """Run the jobs of an app.
 
     After Ctrl-C or SIGTERM the worker claims no more jobs and lets running ones end; a second signal ends it at once. A
-    worker waits for a store that is away. The log goes to stderr, a line of totals to stdout at the end.
+    worker waits for an unavailable store. The log goes to stderr, a line of totals to stdout at the end.
 
     Example: headrace worker app:app --capacity 50
     """
@@ -190,7 +190,7 @@ def _app(context: typer.Context, name: str | None, url: str | None, registered: 
     return found
 
 
-NO_APP = "none, only what --register names"
+NO_APP = "none, only sample handlers"
 
 
 class Reporting(Struct, frozen=True):
@@ -244,7 +244,7 @@ async def supervise(
     until_idle: bool,
     wait: bool,
 ) -> None:
-    """Run workers in several processes, which load the app of `words`; this process supervises them."""
+    """Supervise workers in several processes, each of which loads the app of `words`."""
     from headrace.app.program import build_supervisor, greeting
     from headrace.worker.supervisor.messages import AppSource
 
@@ -285,7 +285,7 @@ def _logs(reporting: Reporting) -> "Logs":
 
 
 def closing_line(worker: str, totals: "Totals", log: str) -> str:
-    """The totals of a worker that has ended."""
+    """The last line of a worker: its totals."""
     if log == "json":
         counts = msgspec.structs.asdict(totals)
         return msgspec.json.encode({"event": "totals", "worker": worker, **counts}).decode()

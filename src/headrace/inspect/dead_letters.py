@@ -30,7 +30,7 @@ REASONS: tuple[str, ...] = get_args(Reason)
 
 
 class DeadLetterQuery(Struct, frozen=True, kw_only=True):
-    """Selects dead letters by what people write; None matches all. Refuses an unknown reason and unstorable texts."""
+    """Selects dead letters by typed texts; None matches all. Refuses an unknown reason and unstorable texts."""
 
     id: str | None = None
     kind: str | None = None
@@ -87,7 +87,7 @@ async def list_dead_letters(
 
 
 class NamedDeadLetter(Struct, frozen=True):
-    """A dead letter with the name it was asked for by; `queue` and `dead_letter` are None if it was not found."""
+    """A dead letter with its requested name; `queue` and `dead_letter` are None if it was not found."""
 
     name: str
     queue: Queue | None = None
@@ -106,8 +106,8 @@ async def find_dead_letters(
 ) -> list[NamedDeadLetter]:
     """The dead letters of these names, in their order, each once.
 
-    A name is the id of a job, whose newest dead letter is taken, or else the key of a dead letter. Raises `Refused` for
-    a name that several queues know.
+    A name is the id of a job, which stands for its newest dead letter, or the key of a dead letter. Raises `Refused`
+    for a name in several queues.
     """
     queues = await queues_of(store, tenant, queue)
     names = list(dict.fromkeys([await whole_id(store, queues, name) for name in names]))
@@ -174,7 +174,7 @@ class DeadLetterDetails(Struct, frozen=True):
 async def show_dead_letter(
     store: Store, tenant: str, queue: str | None, name: str, *, scan_max: int, advance: Advance | None = None
 ) -> DeadLetterDetails | None:
-    """The dead letter of that name with the timeline of its job, None if there is none."""
+    """The dead letter of this name with the timeline of its job; None for an unknown name."""
     now_ms = await store.now_ms()
     [named] = await find_dead_letters(store, tenant, queue, [name])
     if named.queue is None or named.dead_letter is None:

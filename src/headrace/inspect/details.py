@@ -92,18 +92,18 @@ class JobDetails(Struct, frozen=True):
 
 
 class UnknownJob(Struct, frozen=True, kw_only=True):
-    """A job that was not found, and where it was looked for."""
+    """An unknown job, and where it was looked for."""
 
     id: str
     found: Literal[False] = False
     queues: list[str]
     events_looked: int | None = None
-    """Events of the journal that were looked at; None where the journal was left out."""
+    """Events of the journal that were read; None if the journal was skipped."""
     stopped_early: bool = False
-    """Whether the journals hold more events than were looked at."""
+    """Whether the journals hold more events than were read."""
 
     def text(self, tenant: str) -> str:
-        """Where the job was looked for, as a sentence."""
+        """A sentence about where the job was looked for."""
         match self.queues:
             case []:
                 return f"job {self.id!r} is not known: tenant {tenant!r} has no queues yet"
@@ -122,7 +122,7 @@ class UnknownJob(Struct, frozen=True, kw_only=True):
 async def show_job(
     store: Store, tenant: str, queue: str | None, id: str, *, scan_max: int, advance: Advance | None = None
 ) -> JobDetails | UnknownJob:
-    """The job of that id, else the only job whose id begins so."""
+    """The job of this id, else the only job whose id begins with it."""
     queues = await queues_of(store, tenant, queue)
     id = await whole_id(store, queues, id)
     job = await _show(store, queues, id, scan_max, advance)
@@ -134,7 +134,7 @@ async def show_job(
 async def _show(
     store: Store, queues: Sequence[Queue], id: str, scan_max: int, advance: Advance | None
 ) -> JobDetails | UnknownJob:
-    """The job from the queue that knows it, else from the first queue whose journal does."""
+    """The job from the queue that has it, else from the first queue whose journal has."""
     now_ms = await store.now_ms()
     located = await find_job(store, queues, id)
     if located is not None:
@@ -157,7 +157,7 @@ async def _show(
 
 
 async def _why_it_waits(store: Store, queue: Queue, found: Found, config: QueueConfig, now_ms: int) -> str | None:
-    """Why a job waits; for a job that waits for a worker, also whether its queue has one."""
+    """Why a job waits; if it waits for a worker, also whether its queue has one."""
     if found.state is not State.WAITING or found.record is None or found.record.run_at_ms > now_ms or config.paused:
         return found.why
     if await store.reads.workers(queue):

@@ -14,7 +14,7 @@ from headrace.stores.contract.store import Store
 
 
 class FeedRow(Struct, frozen=True, kw_only=True):
-    """A feed with what it holds and its configuration."""
+    """A feed with its counts and its configuration."""
 
     feed: str
     tenant: str
@@ -22,7 +22,7 @@ class FeedRow(Struct, frozen=True, kw_only=True):
     total: int
     """Items that were ever published or edited."""
     changes: int
-    """Changes that a reader who was away can still get."""
+    """Changes that a disconnected reader can still get."""
     changes_bytes: int
     cursor: str
     created_at: str

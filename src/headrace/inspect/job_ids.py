@@ -1,4 +1,4 @@
-"""Finds a job by its id, which a person or a narrow table may have shortened."""
+"""Finds a job by its id or by a unique prefix, such as a narrow table shows."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,7 +20,7 @@ _BY_ID = (State.WAITING, State.ACTIVE, State.DONE, State.CANCELLED)
 
 
 async def find_job(store: Store, queues: Sequence[Queue], id: str) -> tuple[Queue, Found] | None:
-    """A job by its id, in the first of the queues that knows it."""
+    """The job of this id in the first queue that has it."""
     async for queue, [found] in look_at_each(queues, lambda queue: store.reads.find(queue, [id])):
         if found is not None:
             return queue, found
@@ -33,10 +33,10 @@ def prefix_of(text: str) -> str | None:
 
 
 async def whole_id(store: Store, queues: Sequence[Queue], text: str) -> str:
-    """The id itself, or the only id with the beginning that a table cut.
+    """The id itself, or the only id with the prefix that a table cut (`0194a3b2…`).
 
-    Only a marked beginning is completed here: a command that cancels a job or prints its result must not take another
-    job because the named one is gone.
+    Only a marked prefix is completed here: a command that cancels a job must not take another job because the named one
+    is gone.
     """
     prefix = prefix_of(text)
     if prefix is None or await find_job(store, queues, text) is not None:
@@ -45,10 +45,9 @@ async def whole_id(store: Store, queues: Sequence[Queue], text: str) -> str:
 
 
 async def complete_id(store: Store, queues: Sequence[Queue], prefix: str) -> str | None:
-    """The only id of these queues with this beginning, None if there is none.
+    """The only id of these queues with this prefix, None if there is none.
 
-    Raises `Refused` with some of the ids if there are several. Records are found by their order, dead letters one by
-    one."""
+    Raises `Refused` with some of the ids if there are several. Records are found by index, dead letters by a scan."""
     matches: set[str] = set()
     async for _, ids in look_at_each(queues, partial(_ids_with, store, prefix)):
         matches |= ids
@@ -63,7 +62,7 @@ async def complete_id(store: Store, queues: Sequence[Queue], prefix: str) -> str
 
 
 async def _ids_with(store: Store, prefix: str, queue: Queue) -> set[str]:
-    """Ids of a queue with this beginning: one more than are shown, if there are as many."""
+    """Ids of a queue with this prefix, at most one more than are shown."""
     [exact] = await store.reads.find(queue, [prefix])
     ids = set() if exact is None else {prefix}
     for state in _BY_ID:

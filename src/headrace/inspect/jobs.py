@@ -22,7 +22,7 @@ from headrace.stores.contract.store import Store
 STATES = (State.WAITING, State.ACTIVE, State.BLOCKED, State.DONE, State.CANCELLED, State.DEAD)
 """The order of a list: live jobs first, then finished ones."""
 PEEKS_MAX = 50
-"""Calls that find out whether anything follows; beyond that a page has a cursor in any case."""
+"""Calls that check whether more jobs follow; after them a page has a cursor in any case."""
 
 
 class ErrorView(Struct, frozen=True):
@@ -159,7 +159,7 @@ class _Position(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
 
 
 class JobScan:
-    """Goes through states, and in each through queues. It ends although jobs come and go: by cursor, never back.
+    """Scans states, and in each all queues, by cursor and never back, so that it ends although jobs come and go.
 
     Raises `Refused` (`bad_cursor`) for a cursor of another scan.
     """
@@ -177,7 +177,7 @@ class JobScan:
         self._where = where
         self._states, self._queues = states, queues
         self._index = 0
-        """Of the partition: all queues in the first state, then all in the next."""
+        """The index of the partition: all queues in the first state, then all in the next."""
         self._cursor: str | None = None
         if cursor is not None:
             self._index, self._cursor = _read_cursor(cursor, states, queues)
@@ -189,13 +189,13 @@ class JobScan:
 
     @property
     def partition(self) -> tuple[State, Queue]:
-        """What comes next: a state of a queue."""
+        """The next partition: a state of a queue."""
         state, queue = divmod(self._index, len(self._queues))
         return self._states[state], self._queues[queue]
 
     @property
     def cursor(self) -> str | None:
-        """Where another scan continues; None at the end."""
+        """The cursor for the next scan; None at the end."""
         if self.is_over:
             return None
         state, queue = self.partition
@@ -203,7 +203,7 @@ class JobScan:
         return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
     async def take(self, limit: int = PAGE_MAX) -> list[ScannedJob]:
-        """The next jobs of one partition: at most `limit`, and at times none although more follow."""
+        """The next jobs of one partition: at most `limit`, sometimes none although more follow."""
         state, queue = self.partition
         limit = min(limit, PAGE_MAX)
         if state is State.DEAD:
@@ -223,11 +223,11 @@ class JobScan:
         return not self.is_over and self.partition == partition
 
     def skip_partition(self) -> None:
-        """Leave out the rest of this partition."""
+        """Skip the rest of this partition."""
         self._index, self._cursor = self._index + 1, None
 
     async def page(self, limit: int) -> tuple[list[ScannedJob], str | None]:
-        """The next `limit` jobs, fewer at the end only, and the cursor of what follows, None if nothing does."""
+        """The next `limit` jobs, fewer only at the end, and the cursor of the next page, None after the last."""
         jobs: list[ScannedJob] = []
         while len(jobs) < limit and not self.is_over:
             jobs += await self.take(limit - len(jobs))
@@ -246,7 +246,7 @@ def _body(found: Found, state: State) -> Record | FinishedJob:
         case State.BLOCKED:
             body = found.blocked_job
         case State.DONE | State.CANCELLED:
-            assert found.finished_job is not None  # a list of finished jobs holds nothing else
+            assert found.finished_job is not None  # a list of finished jobs has no others
             return found.finished_job
     assert body is not None  # a live job has a record
     return body

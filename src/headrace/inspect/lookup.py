@@ -1,4 +1,4 @@
-"""Finds the queues of a tenant by name, and looks at many queues at once within a bound."""
+"""Finds the queues of a tenant by name, and reads many queues concurrently within a bound."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ NAMES_SHOWN = 10
 async def queues_of(store: Store, tenant: str, name: str | None = None) -> list[Queue]:
     """All queues of a tenant with their shards, fail queues included and in order of name; or the one of that name.
 
-    Raises `Refused` for a name that no queue has, with the nearest names: a look never creates a queue.
+    Raises `Refused` for a name that no queue has, with the nearest names: reading never creates a queue.
     """
     if name is None:
         return await all_queues(store, tenant)
@@ -37,7 +37,7 @@ async def queue_of(store: Store, tenant: str, name: str) -> Queue:
 
 
 async def look_at_each(items: Sequence[A], look: Callable[[A], Awaitable[T]]) -> AsyncIterator[tuple[A, T]]:
-    """Each item with the result of its look, in order; a few looks run at once, none long before it is consumed."""
+    """Each item with the result of `look`, in order; a few calls run at once, none long before it is consumed."""
     for first in range(0, len(items), LOOKS_AT_ONCE):
         some = items[first : first + LOOKS_AT_ONCE]
         for pair in zip(some, await asyncio.gather(*map(look, some)), strict=True):
@@ -50,7 +50,7 @@ def names_text(names: Sequence[str]) -> str:
 
 
 async def _unknown(store: Store, tenant: str, name: str) -> Refused:
-    # The first names, and those with the same beginning: a hint is worth two pages, not all.
+    # The first names, and those with the same initial: a hint is worth two pages, not all.
     begin = name[:1] if re.match("[A-Za-z0-9]", name) else None
     pages = [await store.queues.names(tenant, cursor=cursor, limit=PAGE_MAX) for cursor in (None, begin)]
     known = list(dict.fromkeys(queue.full_name for page in pages for queue in page.rows))

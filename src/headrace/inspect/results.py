@@ -55,7 +55,7 @@ class JobResult(Struct, frozen=True, kw_only=True):
 
 
 async def read_result(store: Store, tenant: str, queue: str | None, id: str, *, wait_ms: int) -> JobResult:
-    """The result of a job that ends within `wait_ms`, as bytes."""
+    """The result of a job that ends within `wait_ms`."""
     queues = await queues_of(store, tenant, queue)
     id = await whole_id(store, queues, id)
     located = await find_job(store, queues, id)

@@ -1,4 +1,4 @@
-"""Searches the jobs of all states and queues, and says how far it looked."""
+"""Searches jobs of all states and queues by text and fields, within a bound."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -60,7 +60,7 @@ def read_filter(
     id_prefix: str | None = None,
     payload: str | None = None,
 ) -> JobFilter:
-    """A filter with times as people write them ("2h", an instant); raises `Refused` for other texts."""
+    """A filter with times as text ("2h", an instant); raises `Refused` for other texts."""
     return JobFilter(
         text=text,
         kind=kind,
@@ -73,11 +73,11 @@ def read_filter(
 
 
 class SearchResult(Struct, frozen=True):
-    """The jobs that match, and how far the search looked."""
+    """The matching jobs, and the extent of the search."""
 
     jobs: list[JobRow]
     looked: int
-    """Jobs that were looked at."""
+    """Jobs that were searched."""
     stopped: Literal["limit", "scan_max"] | None
     """The bound that ended the search early, if any."""
 

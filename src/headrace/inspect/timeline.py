@@ -16,7 +16,7 @@ from headrace.stores.contract.store import Store
 
 
 class EventView(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An event of a job, with only the fields that are set and without the payload."""
+    """An event of a job: the fields that are set, without the payload."""
 
     at: str
     shard: int
@@ -42,7 +42,7 @@ class EventView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     payload_bytes: int | None = None
     version: int | None = None
     flaw: str | None = None
-    """Why the line cannot be read whole."""
+    """Why the line cannot be read completely."""
 
     @staticmethod
     def of(event: Event) -> "EventView":
@@ -56,7 +56,7 @@ class EventView(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TimelineView(Struct, frozen=True):
-    """The events of a job, oldest first, and how many events of the journal were looked at."""
+    """The events of a job, oldest first, and how many events of the journal were read."""
 
     begins: str
     looked: int
@@ -64,18 +64,18 @@ class TimelineView(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """The events of a job, oldest first, and how far the search went."""
+    """The events of a job, oldest first, and the extent of the search."""
 
     events: list[Event]
     looked: int
-    """Events of the journal that were looked at."""
+    """Events of the journal that were read."""
     begins: Literal["whole", "dropped", "not_reached"]
     """`whole`: nothing is missing. `dropped`: the journal begins later than the job. `not_reached`: the bound was
     reached before the job's beginning."""
     first_at_ms: int | None = None
-    """The oldest instant that was looked at."""
+    """The oldest instant that was read."""
     unreadable: int = 0
-    """Unreadable lines of the journal that are the job's, or may be."""
+    """Unreadable lines of the journal that may belong to the job."""
 
     def view(self) -> TimelineView:
         """The JSON of the timeline."""
@@ -87,7 +87,7 @@ async def read_timeline(
 ) -> Timeline:
     """The events of a job since `since_ms`, its first enqueue; None reads back to the beginning of the journal.
 
-    Looks at about `scan_max` events at most. `at_ms` never decreases along `seq`, so an earlier entry ends the search.
+    Reads about `scan_max` events at most. `at_ms` never decreases along `seq`, so an earlier entry ends the search.
     """
     bounds = await store.journal.bounds(shard)
     upto = bounds.last_seq
@@ -104,7 +104,7 @@ async def read_timeline(
         looked += upto - after
         if advance is not None:
             advance(upto - after)
-        if not entries:  # retention was faster
+        if not entries:  # dropped by retention meanwhile
             return Timeline(events, looked, "dropped", first_at_ms, unreadable)
         upto = after
         first_at_ms = entries[0].at_ms
@@ -118,7 +118,7 @@ async def read_timeline(
 
 
 async def _read_window(store: Store, shard: Shard, after: int, upto: int) -> list[Entry]:
-    """All entries of a range, which may be more than one page of them."""
+    """All entries of a range, page by page."""
     entries: list[Entry] = []
     while after < upto:
         page = await store.journal.read(shard, after, upto)

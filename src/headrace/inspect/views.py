@@ -88,7 +88,7 @@ class DeadLetterRow(Struct, frozen=True, kw_only=True):
     failed_at: str | None
     failed_at_ms: int | None
     error: ErrorView | None
-    """The error that the job died of."""
+    """The error that killed the job."""
     payload_bytes: int
     payload: Raw | UnsetType = UNSET
     reason: str
@@ -99,7 +99,7 @@ class DeadLetterRow(Struct, frozen=True, kw_only=True):
 
 
 def encoded_view(encoded: bytes | None) -> Raw:
-    """The JSON of a payload or result: JSON as it is, other bytes as {"base64": …}."""
+    """A payload or result as JSON; other bytes become {"base64": …}."""
     if encoded is None:
         return Raw(b"null")
     try:

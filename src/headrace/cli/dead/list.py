@@ -25,7 +25,7 @@ from headrace.stores.contract.store import Store
 
 COLUMNS = ("key", "id", "kind", "died", "why")
 SPARE = ("kind",)
-"""Columns that a narrow terminal may go without."""
+"""Columns to drop in a narrow terminal."""
 Name = Annotated[
     str,
     typer.Argument(
@@ -120,7 +120,7 @@ def show(
 
 
 def _text(details: DeadLetterDetails, *, payload: bool) -> str:
-    """A dead letter in lines."""
+    """The lines of a dead letter."""
     dead_letter, now_ms = details.dead_letter, details.now_ms
     record = dead_letter.record
     lines = [

@@ -64,7 +64,7 @@ class DeadLetterSelection(Struct, frozen=True, kw_only=True):
         return bool(self.names)
 
     def check(self, verb: str) -> None:
-        """Refuse impossible names, and an empty or contradictory choice."""
+        """Refuse impossible names, and an empty or contradictory selection."""
         for name in self.names:
             check_id(name, Queue("any").fail_queue)
         if self.names and (self.query.filters or self.everything):
@@ -77,27 +77,27 @@ class DeadLetterSelection(Struct, frozen=True, kw_only=True):
             )
 
     def text(self) -> str:
-        """The choice in words."""
+        """The selection in words."""
         filters = ", ".join(f"{name} {text}" for name, text in self.query.filters.items())
         where = f"queue {self.queue}" if self.queue else "all queues"
         return f"{where} of tenant {self.tenant}{f' ({filters})' if filters else ''}"
 
     async def find(self, store: Store) -> list[NamedItem[DeadLetter]]:
-        """The named dead letters, wherever they are."""
+        """The named dead letters in their queues."""
         found = await find_dead_letters(store, self.tenant, self.queue, self.names)
         return [NamedItem(each.name, each.queue, each.dead_letter, each) for each in found]
 
     async def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[BulkStep[DeadLetter]]:
-        """The dead letters that match and were there before: a job that dies again is left alone."""
+        """The dead letters that match and existed at the beginning: a job that dies again is left alone."""
         begun_at_ms = await store.now_ms()
-        # Before and not at this instant: a replayed job may die again within the same millisecond.
+        # Strictly before: a replayed job may die again within the same millisecond.
         where = self.query.where(begun_at_ms, died_before_ms=begun_at_ms - 1)
         for queue in await queues_of(store, self.tenant, self.queue):
             scan = JobScan(store, [queue], (State.DEAD,), where=where)
             pending: list[DeadLetter] = []
             while not scan.is_over:
                 pending += [job.dead_letter for job in await scan.take() if job.dead_letter is not None]
-                # In full batches: each is spread over the whole time, which a single dead letter would not be.
+                # In full batches: each call spreads its jobs over the whole time.
                 while len(pending) >= BATCH_MAX or (pending and scan.is_over):
                     batch, pending = pending[:BATCH_MAX], pending[BATCH_MAX:]
                     tally.looked += len(batch)

@@ -84,7 +84,7 @@ def replay(
     spread_ms, delay_ms = duration_ms("spread", spread), duration_ms("delay", delay)
     run_at_ms = None if run_at is None else read_instant_ms("run_at", run_at)
     if run_at_ms is not None and delay_ms:
-        raise BadConfig("--delay and --run-at both set the time of the jobs; give one of them")
+        raise BadConfig("--delay and --run-at both set the time of the jobs; give one")
 
     async def apply(store: Store, queue: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
         later_ms = delay_ms if run_at_ms is None else await _until_ms(store, run_at_ms)
@@ -111,7 +111,7 @@ async def _until_ms(store: Store, run_at_ms: int) -> int:
 
 
 class _Foresight:
-    """Foresees the statuses of a replay: an id can be replayed once, and not while it is waiting or active."""
+    """Predicts the statuses of a replay: an id is replayed once, and not while it is waiting or active."""
 
     def __init__(self) -> None:
         self._ids: set[tuple[Queue, str]] = set()
@@ -174,7 +174,7 @@ def purge(
 
 async def _purge(store: Store, queue: Queue, dead_letters: Sequence[DeadLetter]) -> list[str]:
     count = await store.dead.purge(queue, [each.key for each in dead_letters])
-    # The store answers with a number: the rest were gone since they were listed.
+    # The store answers with a count: the rest disappeared after the listing.
     return ["purged"] * count + ["not_found"] * (len(dead_letters) - count)
 
 

@@ -21,7 +21,7 @@ KINDS = {
     "daily-report": "scheduled, some for tomorrow",
     "flash-sale": "expires if it is late",
     "resize-image": "slow",
-    "warm-cache": "one per page, however often it is sent",
+    "warm-cache": "coalesced: one waiting job per page",
     "crawl-site": "its worker is killed meanwhile",
 }
 
@@ -39,7 +39,7 @@ def delivery_rng() -> random.Random:
 
 
 async def busy(least_ms: int, most_ms: int) -> None:
-    """Stand for the work."""
+    """Simulate work."""
     await asyncio.sleep(delivery_rng().randint(least_ms, most_ms) / 1_000)
 
 
@@ -81,7 +81,7 @@ async def daily_report(number: int) -> str:
 
 @app.job(kind="flash-sale", priority=2)
 async def flash_sale(number: int) -> str:
-    """Must start before it expires, at a low priority."""
+    """Low priority; must start before it expires."""
     await busy(5, 20)
     return f"sale {number}"
 
@@ -95,7 +95,7 @@ async def resize_image(number: int) -> dict[str, int]:
 
 @app.job(kind="warm-cache")
 async def warm_cache(page: int) -> str:
-    """Sent all the time under the same id: a waiting one is updated instead."""
+    """Sent all the time under the same ids: a waiting job is updated instead."""
     await busy(150, 400)
     return f"page {page} is warm"
 
@@ -121,6 +121,6 @@ async def geocode(address: str) -> dict[str, float]:
 
 @app.fail_handler(queue=MAIL["acme"])
 async def on_death(id: str, payload: Any, error: DeathInfo) -> str:
-    """Handles each dead mail job of acme, as a job that is created in the step in which the other one dies."""
+    """Handles each dead mail job of acme; the store creates this job in the step in which the other dies."""
     await busy(5, 20)
     return f"{id} with {payload} died of {error.cls}"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 JOBS_DEFAULT = 1_500
 JOBS_MIN, JOBS_MAX = 100, 10_000
-"""Fewer jobs would not show each kind; more would not end within the demo's seconds."""
+"""Fewer jobs would not show each kind; more would take longer than the demo should."""
 WIDTH = 120
 """Without a terminal."""
 BARS = " ▁▂▃▄▅▆▇█"
@@ -201,7 +201,7 @@ def show(console: Console, played: Played, demo: DemoReport) -> None:
 
 
 def close(console: Console, folder: Path, demo: DemoReport, audit: "AuditReport", seconds: float) -> None:
-    """Print the result of the audit, the place of the files, and what to try next."""
+    """Print the result of the audit, the folder of the files, and commands to try next."""
     if audit.ok:
         console.print(f"[bold green]The audit found nothing:[/] store and journal agree on all {audit.jobs:,} jobs.")
     else:

@@ -36,12 +36,12 @@ from headrace.stores.catalog import all_queues
 LOOK_MS = 200
 """Between two views of the counts."""
 LEASE = "2s"
-"""Short, so that other workers soon take over the jobs of the killed one."""
+"""Short, so that other workers soon take over the jobs of the killed worker."""
 TIMEOUT_S = 60
-"""For the start of a worker and for the last jobs, which take a second or two on an idle machine."""
+"""For the start of a worker and for the last jobs: a second or two on an idle machine."""
 CRAWLER = "crawler-1"
 HELD_JOBS = 4
-"""Jobs that the worker holds when it is killed."""
+"""Jobs that the killed worker holds."""
 SEND_MS = 11_000
 """Time for which jobs are sent."""
 TICK_MS = 200
@@ -104,7 +104,7 @@ async def play(url: str, jobs: int, on_view: Callable[[DemoView], None]) -> Play
 
     async def crawl() -> None:
         killed.append(await kill_a_worker(url))
-        # Another worker takes over: unclaimed jobs at once, the rest when their leases have expired.
+        # Another worker takes over: unclaimed jobs at once, the rest when their leases expire.
         async with app.worker(name="crawler-2", queues=[WEB], lease=LEASE, poll="500ms", capacity=HELD_JOBS):
             await over.wait()
 
@@ -130,7 +130,7 @@ async def play(url: str, jobs: int, on_view: Callable[[DemoView], None]) -> Play
 
 
 async def kill_a_worker(url: str) -> Killed:
-    """Start a worker as a process of its own, let it start some jobs, and kill it."""
+    """Start a worker in a separate process, let it start some jobs, and kill it."""
     words = ("worker", "headrace.cli.demo.app:app", "--url", url, "--tenant", WEB.tenant, "--queues", WEB.name)
     settings = ("--name", CRAWLER, "--capacity", str(HELD_JOBS), "--lease", LEASE, "--log", "json", "--no-wait")
     process = await asyncio.create_subprocess_exec(
@@ -146,12 +146,12 @@ async def kill_a_worker(url: str) -> Killed:
                     if (id := _claimed(line)) is not None:
                         held.append(id)
                     last = line.decode(errors="replace").strip() or last
-                    if len(held) == HELD_JOBS // 2:  # it claims half of what it can hold at a time
+                    if len(held) == HELD_JOBS // 2:  # a claim takes half of its capacity
                         break
                 else:
                     outcome = f"ended with code {await process.wait()} before it began a job"
     finally:
-        with suppress(ProcessLookupError):  # it has ended by itself
+        with suppress(ProcessLookupError):  # the process has ended
             process.kill()
         await process.wait()
     if not held:
@@ -160,7 +160,7 @@ async def kill_a_worker(url: str) -> Killed:
 
 
 def _claimed(line: bytes) -> str | None:
-    """The job that a line of a worker's log says has been claimed; None for other lines."""
+    """The claimed job of a line of a worker's log; None for other lines."""
     try:
         event = msgspec.json.decode(line, type=_LogLine)
     except msgspec.DecodeError:
@@ -182,7 +182,7 @@ def _is_over(counts: Counts, tomorrow: int) -> bool:
 
 @asynccontextmanager
 async def quiet() -> AsyncIterator[None]:
-    """The failures are on purpose: silence the workers' log within this block."""
+    """Silence the workers' log within this block: the failures are on purpose."""
     log = logging.getLogger("headrace")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
@@ -219,7 +219,7 @@ class DemoSender:
         await self._cancel_and_replay()
 
     def _shares(self) -> list[int]:
-        """The number of jobs of each tick; together all that are left."""
+        """The number of jobs of each tick; together all but the crawls."""
         weights = [RUSH_SIZE if tick == int(self._ticks * RUSH_AT) else 1 for tick in range(self._ticks)]
         left, parts = max(self._jobs - CRAWLS, 0), sum(weights)
         ends = [left * weight // parts for weight in itertools.accumulate(weights)]

@@ -1,4 +1,4 @@
-"""Judges what the doctor found: whether it is in order, and what to do about it."""
+"""Turns the facts of a store into checks: each is in order, or says what to do."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ REPAIR = "headrace doctor --repair"
 
 
 class Check(Struct, frozen=True):
-    """One check: its subject, its status, what was found, and what to do."""
+    """A check with its status, its finding, and what to do."""
 
     check: str
     status: Literal["ok", "look", "wrong"]
@@ -38,7 +38,7 @@ def ok(check: str, found: str) -> Check:
 
 
 def look(check: str, found: str, todo: str) -> Check:
-    """A check that a person should look at: it may be on purpose."""
+    """A check for a person to look at, which may be on purpose."""
     return Check(check, "look", found, todo or None)
 
 
@@ -99,7 +99,7 @@ def _store(facts: StoreFacts) -> list[Check]:
     if abs(skew_ms) > CLOCK_SKEW_MS_MAX:
         checks.append(look("clock", text, "let NTP set the clocks of both machines"))
     else:
-        checks.append(ok("clock", f"the store's clock and this one's differ by {abs(skew_ms)} ms"))
+        checks.append(ok("clock", f"the clocks of the store and this machine differ by {abs(skew_ms)} ms"))
     return checks
 
 
@@ -177,7 +177,7 @@ def _broken(queue: QueueFacts) -> list[Check]:
     for index, parts in enumerate(queue.shards):
         breaks = [each for part in parts for each in part.breaks]
         if breaks:
-            others = f", and {len(breaks) - 1:,} other places are like it" if len(breaks) > 1 else ""
+            others = f", and {len(breaks) - 1:,} similar places" if len(breaks) > 1 else ""
             text = f"{queue.name!r}: in the journal of shard {index} {breaks[0]}{others}"
             checks.append(
                 wrong(
@@ -210,7 +210,7 @@ def _damage(facts: StoreFacts) -> list[Check]:
             text = f"{queue.name!r}: {number:,} {flaw} ({first!r}{' and others' if number > 1 else ''}): {meaning}"
             found[f"have {flaw} records"].append((queue.name, wrong("damage", text, f"{REPAIR}: {healing}")))
         for each in queue.count_mismatches:
-            text = f"{queue.name!r}: its counter {each.counter} says {each.kept:,}, there are {each.counted:,}"
+            text = f"{queue.name!r}: counter {each.counter} is {each.kept:,}, but {each.counted:,} were counted"
             found[f"have a wrong counter {each.counter}"].append((queue.name, wrong("damage", text, REPAIR)))
         found["have a journal whose entries do not follow each other"] += [
             (queue.name, each) for each in _broken(queue)

@@ -22,7 +22,7 @@ COLUMNS = ("check", "", "found", "what to do")
 DRIVERS = {"redis": "hiredis", "postgres": "psycopg"}
 
 Repair = Annotated[bool, typer.Option("--repair", help="Release expired leases, and repair records and counters.")]
-Full = Annotated[bool, typer.Option("--full", help="Look at every record, however many there are.")]
+Full = Annotated[bool, typer.Option("--full", help="Check every record, however many there are.")]
 SWEEPS_MAX = 1_000
 """Sweeps of one queue in a row, a thousand leases each: work that grows faster than that needs a worker."""
 
@@ -57,7 +57,7 @@ def command(url: Url = None, repair: Repair = False, full: Full = False, json: J
 
 
 class Repairs(Struct, frozen=True):
-    """What a repair has done."""
+    """The counts of a repair."""
 
     leases: int
     """Expired leases, whose jobs wait again or are dead."""
@@ -71,7 +71,7 @@ class Repairs(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What was done, as a sentence."""
+        """The counts as a sentence."""
         mended = ", ".join(f"{number:,} {flaw}" for flaw, number in self.mended.items())
         parts = [
             (self.leases, f"released {counted(self.leases, 'lease')}"),

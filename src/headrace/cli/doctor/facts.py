@@ -1,4 +1,4 @@
-"""Gathers the facts that the doctor judges: of the store, and of every queue with its shards and journal readers."""
+"""Gathers the facts for the doctor: of the store, and of every queue with its shards and journal readers."""
 
 from msgspec import Struct
 
@@ -30,14 +30,14 @@ class QueueFacts(Struct, frozen=True):
     config: QueueConfig
     counts: Counts
     seen_at_ms: int | None
-    """When a worker was last seen on it."""
+    """When a worker last claimed from the queue."""
     shards: list[list[Findings]]
-    """Of each shard, the parts that were looked at; facts of the whole shard are the same in all of them."""
+    """The checked parts of each shard; facts about the whole shard are the same in all of them."""
     readers: list[Reader]
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record was looked at."""
+        """Whether every record was checked."""
         return all(parts[-1].cursor is None for parts in self.shards)
 
     @property
@@ -48,12 +48,12 @@ class QueueFacts(Struct, frozen=True):
 
     @property
     def count_mismatches(self) -> list[CountMismatch]:
-        """The counters that are wrong."""
+        """The wrong counters."""
         return [each for parts in self.shards for part in parts for each in part.count_mismatches]
 
     @property
     def name(self) -> str:
-        """Its name for people: with the tenant unless that is the default."""
+        """The name to show, with the tenant unless that is the default."""
         queue = self.queue
         return queue.full_name if queue.tenant == DEFAULT_TENANT else f"{queue.tenant}/{queue.full_name}"
 

@@ -33,7 +33,7 @@ ItemsKeep = Annotated[
 ChangesKeep = Annotated[
     str | None,
     typer.Option(
-        "--changes-keep", metavar="DURATION", help="Keep changes for absent readers this long: 1h; 1d by default."
+        "--changes-keep", metavar="DURATION", help="Keep changes for disconnected readers this long: 1h; 1d by default."
     ),
 ]
 ChangesKeepMax = Annotated[

@@ -47,14 +47,14 @@ def items(
 ) -> int:
     """Show the items of a feed in their order, or only some.
 
-    A terminal shows as much of an item as fits into the line; --json shows all of it. Exits with 1 if a named item is
-    not there.
+    A terminal shows as much of an item as fits into the line; --json shows all of it. Exits with 1 if a named item does
+    not exist.
 
     Example: headrace feeds items news --limit 5
     """
     output, feed = Output(json=json), FeedName(name, tenant)
     if ids and cursor is not None:
-        raise Refused("bad_choice", "--cursor lists items and ids name them; give one of the two")
+        raise Refused("bad_choice", "--cursor pages through all items and ids select some; give one of the two")
 
     async def look(store: Store) -> tuple[list[Item], str | None, int]:
         await feed_of(store, tenant, name)
@@ -81,7 +81,7 @@ def items(
 
 
 def item_text(encoded: bytes) -> str:
-    """An item in one line: JSON as it is, other bytes by their size and beginning."""
+    """An item in one line: its JSON, or the size and beginning of other bytes."""
     try:
         return one_line(encoded.decode())
     except UnicodeDecodeError:
@@ -96,7 +96,7 @@ async def _named(store: Store, feed: FeedName, ids: list[str]) -> list[Item]:
 
 
 async def _page(store: Store, feed: FeedName, cursor: str | None, limit: int) -> tuple[list[Item], str | None]:
-    """The next `limit` items, fewer at the end only: a page of the store may end before."""
+    """The next `limit` items, fewer only at the end: a page of the store may be shorter."""
     found: list[Item] = []
     while True:
         page = await store.items.list(feed, cursor=cursor, limit=min(limit - len(found), PAGE_MAX))
@@ -107,7 +107,7 @@ async def _page(store: Store, feed: FeedName, cursor: str | None, limit: int) ->
 
 
 def retract(name: Name, ids: Ids, url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> int:
-    """Retract items from a feed. Exits with 1 if one is not there.
+    """Retract items from a feed. Exits with 1 if one does not exist.
 
     Example: headrace feeds retract news launch
     """

@@ -1,4 +1,4 @@
-"""`headrace feeds list`: the feeds of a tenant with what they hold."""
+"""`headrace feeds list`: the feeds of a tenant with their counts."""
 
 from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output, counted
@@ -9,13 +9,14 @@ from headrace.stores.contract.store import Store
 
 COLUMNS = ("feed", "type", "items#", "total#", "kept changes#", "last change")
 SPARE = ("kept changes", "total", "type")
-"""Columns that a narrow terminal may go without, the least needed first."""
+"""Columns to drop in a narrow terminal, the least needed first."""
 
 
 def list_command(url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> None:
-    """List feeds with what they hold; `headrace feeds` does the same.
+    """List feeds with their counts; `headrace feeds` does the same.
 
-    The total counts all items ever published or edited. Kept changes are those that a reader can still catch up with.
+    The total counts all items ever published or edited. Kept changes are available to
+    disconnected readers.
 
     Example: headrace feeds list --tenant acme
     """

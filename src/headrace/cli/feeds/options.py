@@ -20,19 +20,19 @@ Last = Annotated[bool, typer.Option("--last", help="Put the item last.")]
 
 
 def instance() -> str:
-    """The name under which a command makes its changes."""
+    """The instance that a command gives as the author of its changes."""
     return f"{socket.gethostname()[:64]}:{os.getpid()}:cli"
 
 
 def writable_feed(name: str, tenant: str) -> FeedName:
-    """The name of a feed that may be changed; refuses the directory."""
+    """The name of a writable feed; refuses the directory."""
     feed = FeedName(name, tenant)
     check_writable(feed)
     return feed
 
 
 def choose_position(before: str | None, after: str | None, first: bool, last: bool = False) -> ItemPosition | None:
-    """The position of these options, None if none is set; refuses two."""
+    """The position that these options set, if any; refuses two."""
     positions = {
         "--before": None if before is None else ItemPosition("before", before),
         "--after": None if after is None else ItemPosition("after", after),
@@ -41,7 +41,7 @@ def choose_position(before: str | None, after: str | None, first: bool, last: bo
     }
     chosen = {option: position for option, position in positions.items() if position is not None}
     if len(chosen) > 1:
-        raise Refused("bad_position", f"an item has one position; found {' and '.join(chosen)}; give one of them")
+        raise Refused("bad_position", f"an item has one position; found {' and '.join(chosen)}; give one")
     return next(iter(chosen.values()), None)
 
 
@@ -51,12 +51,12 @@ def position_text(position: ItemPosition) -> str:
 
 
 def item_refusal(feed: FeedName, status: str, id: str | None, position: ItemPosition) -> Refused:
-    """Why a feed refused an item, and what to do."""
+    """The refusal of an item as an error that says what to do."""
     look = f"see its items with: headrace feeds items {feed.name}"
     causes = {
         "known": f"already holds item {_cut_id(id)}; choose another id, or retract that item first",
         "unknown": f"has no item {_cut_id(id)}; {look}",
-        "unknown_neighbour": f"has no item {_cut_id(position.id)} to put another {position.where}; {look}",
+        "unknown_neighbour": f"has no item {_cut_id(position.id)} to place another {position.where}; {look}",
         "full": f"is full; make room, or raise its bound with: headrace feeds configure {feed.name} items_max=…",
     }
     return Refused(status, f"{feed.name!r} {causes[status]}")

@@ -73,7 +73,7 @@ def publish(
     """Publish an item, or many from a file.
 
     An item without an id gets one. Positions are for sorted feeds, --first for item queues as well. A wrong line of a
-    file ends the command, and it says what was published before. Exits with 1 if the feed refused some items.
+    file ends the command, and the error names the last published line. Exits with 1 if the feed refused some items.
 
     Example: headrace feeds publish news title=Launch --id launch
     """
@@ -82,7 +82,7 @@ def publish(
     if source is not None:
         single = {"an item": words, "--id": id, "a position": position, "--edit": edit}
         for option in (option for option, value in single.items() if value):
-            raise BadConfig(f"{option} is for one item, and --from publishes many; write it into the lines")
+            raise BadConfig(f"{option} applies to one item, and --from publishes many; put it into the lines")
         return _publish_file(output, feed, source, url)
     if not words:
         raise BadConfig(f"the item is missing; give it as in: headrace feeds publish {name} user_id=42")
@@ -104,7 +104,7 @@ async def _publish(store: Store, feed: FeedName, publication: Publication) -> Pu
 
 
 def _with_id(publication: Publication, type: str) -> Publication:
-    """The publication with an id; a sorted feed draws its own."""
+    """The publication with an id; a sorted feed assigns its own."""
     if publication.id is not None or type == "sorted":
         return publication
     return Publication(publication.item, uuid7(SystemClock().now_ms(), os.urandom(10)), publication.position)
@@ -142,7 +142,7 @@ def _publish_file(output: Output, feed: FeedName, source: str, url: str | None) 
     for each in report.refused:
         output.say(f"line {each.line:,}: {each.error}")
     if report.refusals > len(report.refused):
-        output.say(f"and {report.refusals - len(report.refused):,} more that were refused")
+        output.say(f"and {report.refusals - len(report.refused):,} more refused items")
     return NO if report.refusals else OK
 
 
@@ -192,6 +192,6 @@ def publication_of(line: bytes) -> Publication:
             "bad_line", f'not a valid JSON object; write {{"item": {{"user_id": 42}}, "id": "a"}} ({error})'
         ) from error
     if found.item is UNSET:
-        raise Refused("bad_item", 'it has no item; add one ("item": {"user_id": 42})')
+        raise Refused("bad_item", 'the line has no item; add one ("item": {"user_id": 42})')
     position = choose_position(found.before, found.after, found.first)
     return Publication(JSON.encode(found.item), found.id, position or LAST, found.edit)

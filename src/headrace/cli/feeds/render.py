@@ -33,15 +33,15 @@ STYLES: Final[Mapping[str, str]] = {
 """The styles of events; other events are plain text."""
 NOTES: Final[Mapping[str, str]] = {
     "live": "changes follow",
-    "gap": "changes were missed: drop all earlier items; the current ones follow",
+    "gap": "changes were missed: discard earlier items; the current ones follow",
 }
 """Notes on events without an item."""
 SHOWN_ELSEWHERE: Final = ("id", "reason", "worker")
-"""Columns of a journal's line that have a place of their own in the printed line."""
+"""Columns of a journal's line that are printed elsewhere in the line."""
 TIME_WIDTH: Final = 24
 EVENT_WIDTH: Final = 10
 ITEM_WIDTH_MIN: Final = 20
-"""Of an item, this much is shown before its publisher gets room."""
+"""Columns of an item to show before its publisher gets room."""
 
 
 class ChangePrinter:
@@ -77,7 +77,7 @@ class ChangePrinter:
             Text(f"  {_publisher(change)}".rstrip(), "dim"),
         )
         room = console.width - line.cell_len - publisher.cell_len
-        if room < min(item.cell_len, ITEM_WIDTH_MIN):  # the item matters more than its publisher
+        if room < min(item.cell_len, ITEM_WIDTH_MIN):  # the item comes first
             room, publisher = room + publisher.cell_len, Text()
         item.truncate(max(room, 0), overflow="ellipsis")
         console.print(line + item + publisher, no_wrap=True, overflow="ellipsis", crop=True)
@@ -90,7 +90,7 @@ def _terminal() -> "Console":
 
 
 def plain_line(change: "Change") -> str:
-    """A change in one line, whole."""
+    """A change in one line, uncut."""
     parts = (_time(change), f"{change.event:{EVENT_WIDTH}}", _subject(change), _item_text(change), _publisher(change))
     return "  ".join(part for part in parts if part).rstrip()
 

@@ -47,7 +47,7 @@ TailCursor = Annotated[
 ]
 KeepCursor = Annotated[
     Path | None,
-    typer.Option("--cursor-file", metavar="FILE", help="Keep the cursor in this file, and continue from it."),
+    typer.Option("--cursor-file", metavar="FILE", help="Save the cursor to this file, and continue from it."),
 ]
 New = Annotated[bool, typer.Option("--new", help="Print only changes from now on.")]
 Beginning = Annotated[bool, typer.Option("--beginning", help="With --queue: start at the oldest event kept.")]
@@ -55,7 +55,7 @@ LineLimit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Exi
 For = Annotated[str | None, typer.Option("--for", metavar="DURATION", help="Exit after this time: 30s, 5m.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object a line, each with its cursor.")]
 UNCOUNTED = ("live", "heartbeat")
-"""Events that are not about an item; a limit of lines does not count them."""
+"""Events without an item, which --limit does not count."""
 
 
 def tail(
@@ -72,10 +72,10 @@ def tail(
     tenant: Tenant = TENANT,
     json: JsonLines = False,
 ) -> None:
-    """Print the items of a feed, then its changes as they come.
+    """Print the items of a feed, then its changes live.
 
-    Ends with Ctrl-C or when the feed is deleted, and prints the --cursor to continue with: no change is missed and none
-    comes twice. Where too much has changed meanwhile, a line "gap" says so, and all items are printed again.
+    Ends with Ctrl-C or when the feed is deleted, and prints the --cursor to continue with: no change is missed or
+    repeated. If too much changed meanwhile, a line "gap" is printed, and all items again.
 
     Example: headrace feeds tail news --cursor-file news.cursor
     """
@@ -96,7 +96,7 @@ def tail(
 
 
 class TailSource(Struct, frozen=True):
-    """What is followed: a feed or a queue of jobs."""
+    """The source to follow: a feed or a queue of jobs."""
 
     tenant: str
     feed: str | None
@@ -104,13 +104,13 @@ class TailSource(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Its name as arguments of the command."""
+        """The source as arguments of the command."""
         name = f"--queue {self.queue}" if self.feed is None else "--all" if self.feed == DIRECTORY else self.feed
         return name if self.tenant == TENANT else f"{name} --tenant {self.tenant}"
 
 
 class TailStart(Struct, frozen=True):
-    """Where to start: after a cursor, now, or at the oldest event kept; else with the items."""
+    """The start: after a cursor, now, or at the oldest event kept; by default with the items."""
 
     cursor: str | None
     new: bool
@@ -118,7 +118,7 @@ class TailStart(Struct, frozen=True):
 
 
 class CursorFile:
-    """The file of a cursor. Refuses a file that cannot be read or written before anything is printed."""
+    """The file of a cursor; refuses an unusable file before anything is printed."""
 
     def __init__(self, path: Path) -> None:
         check_path("--cursor-file", "" if path == Path() else str(path))
@@ -141,12 +141,12 @@ class CursorFile:
         self._written = text or None
         if not os.access(self._path.parent, os.W_OK):
             raise BadConfig(
-                f"the cursor cannot be kept in {shown_path(self._path)}: its folder is not writable; name another file"
+                f"the cursor cannot be kept in {shown_path(self._path)}: its folder is not writable; use another file"
             )
         return self._written
 
     def write(self, cursor: str) -> None:
-        """Replace the cursor in one step: a reader never finds a part of one."""
+        """Replace the cursor atomically."""
         if cursor == self._written:
             return
         try:
@@ -166,21 +166,21 @@ class CursorFile:
 
     def _error(self, what: str, error: Exception) -> BadConfig:
         cause = getattr(error, "strerror", None) or error
-        return BadConfig(f"the cursor cannot be {what} in {shown_path(self._path)}: {cause}; name another file")
+        return BadConfig(f"the cursor cannot be {what} in {shown_path(self._path)}: {cause}; use another file")
 
 
 class FeedTail:
-    """Prints changes, and keeps the cursor after the last printed one."""
+    """Prints changes and saves the cursor of the last one."""
 
     def __init__(self, printer: ChangePrinter, file: CursorFile | None, limit: int | None) -> None:
         self.cursor: str | None = None
-        """After the last printed change; None before the first."""
+        """The cursor of the last printed change; None before the first."""
         self._printer = printer
         self._file = file
         self._left = limit
 
     async def run(self, store: Store, source: TailSource, start: TailStart, for_s: float | None) -> None:
-        """Follow until the end of the feed, the limit, the time, or the reader's end."""
+        """Follow until the feed is deleted, the limit or the time is reached, or the reader is gone."""
         stream = await _open_stream(store, source, start)
         self._keep(stream.cursor)
         scope = asyncio.timeout(for_s)
@@ -202,7 +202,7 @@ class FeedTail:
             self._printer.show(change)
             cursor = change.cursor
             if change.event == "deleted" and self._file is not None:
-                self._file.delete()  # a later feed of the same name starts anew
+                self._file.delete()  # a new feed of this name has other cursors
             more = change.event != "deleted"
             if self._left is not None and change.event not in UNCOUNTED:
                 self._left -= 1
@@ -229,9 +229,9 @@ async def _open_stream(store: Store, source: TailSource, start: TailStart) -> "C
     from headrace.client.codec import RAW
     from headrace.feeds.subscription import Subscription
 
-    assert source.feed is not None  # it is the one or the other
+    assert source.feed is not None  # the source is a queue or a feed
     feed, cursor = FeedName(source.feed, source.tenant), start.cursor
-    # A directory may be awaited: the first feed creates it.
+    # The directory may not exist yet: the first feed creates it.
     state = await store.feeds.describe(feed) if feed.is_directory else await feed_of(store, feed.tenant, feed.name)
     if start.new and state is not None:
         cursor = str(state.cursor)
@@ -240,7 +240,7 @@ async def _open_stream(store: Store, source: TailSource, start: TailStart) -> "C
 
 @contextmanager
 def _until_reader_ends() -> Iterator[None]:
-    """Within this block, a reader that closes the pipe ends it at once, not only with the next change."""
+    """Within this block, a reader that closes the pipe ends it at once instead of with the next change."""
     output = sys.stdout.fileno()
     if not stat.S_ISFIFO(os.fstat(output).st_mode):
         yield
@@ -285,7 +285,7 @@ def _start(cursor: str | None, file: CursorFile | None, new: bool, beginning: bo
     options = (("--cursor", cursor), ("--cursor-file", cursor and file), ("--new", new), ("--beginning", beginning))
     starts = [option for option, value in options if value]
     if len(starts) > 1:
-        raise BadConfig(f"a tail starts in one place; found {' and '.join(starts)}; give one of them")
+        raise BadConfig(f"a tail has one start; found {' and '.join(starts)}; give one of them")
     if beginning and source.queue is None:
         raise BadConfig("--beginning is for --queue; a feed starts with its items")
     kept = cursor if file is None else file.read()

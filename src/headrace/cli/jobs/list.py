@@ -19,15 +19,15 @@ from headrace.stores.contract.store import Store
 
 COLUMNS = ("id", "kind", "state", "failures#", "when", "tag")
 SPARE = ("tag", "failures", "kind")
-"""Columns that a narrow terminal may go without, the least needed first."""
+"""Columns to drop in a narrow terminal, the least needed first."""
 Text = Annotated[
     str | None, typer.Argument(metavar="[TEXT]", help="Text in id, kind, tag, error or payload, in any case.")
 ]
 IdPrefix = Annotated[str | None, typer.Option("--id-prefix", help="Only ids that begin with this text.")]
 Payload = Annotated[
-    str | None, typer.Option("--payload", help="Only payloads with this text; done jobs have no payload any more.")
+    str | None, typer.Option("--payload", help="Only payloads with this text; done jobs have no payload.")
 ]
-ScanMax = Annotated[int, typer.Option("--scan-max", min=1, help="Jobs to look at, at most.")]
+ScanMax = Annotated[int, typer.Option("--scan-max", min=1, help="Jobs to scan at most.")]
 
 
 def list_command(
@@ -77,14 +77,14 @@ def _when(job: JobRow, now_ms: int) -> str:
         return f"ended {ago_text(job.ended_at_ms, now_ms)}"
     if job.lease_expires_at_ms is not None:
         left_ms = job.lease_expires_at_ms - now_ms
-        return f"lease for {duration_text(left_ms)}" if left_ms > 0 else f"lease over for {duration_text(-left_ms)}"
+        return f"lease for {duration_text(left_ms)}" if left_ms > 0 else f"lease expired {duration_text(-left_ms)} ago"
     if job.state is State.BLOCKED or job.run_at_ms is None:
         return "behind the active one"
     return due_text(job.run_at_ms, job.enqueued_at_ms, now_ms)
 
 
 def due_text(run_at_ms: int, enqueued_at_ms: int, now_ms: int) -> str:
-    """When a waiting job is due, or for how long it has been."""
+    """When a waiting job is due, or how long it has been due."""
     if run_at_ms > now_ms:
         return f"due in {duration_text(run_at_ms - now_ms)}"
     return f"due for {duration_text(now_ms - max(run_at_ms, enqueued_at_ms))}"
@@ -108,7 +108,7 @@ def search(
 ) -> int:
     """Search the jobs of all states, dead ones too.
 
-    Exits with 1 if no job matches, with 5 if none matches among the first --scan-max jobs and there are more.
+    Exits with 1 if no job matches, with 5 if none of the first --scan-max jobs matches and there are more.
 
     Example: headrace jobs search TimeoutError --newer-than 1h
     """
@@ -135,18 +135,18 @@ def search(
     result, now_ms = with_store(url, look)
     output.document(result)
     is_cut = result.stopped == "scan_max"
-    among = " among those that were looked at, and there are more" if is_cut else ""
+    among = " among those searched, and there are more" if is_cut else ""
     print_jobs(output, result.jobs, now_ms, empty=f"no job matches{among}")
     output.hint(_looked_text(result))
     return OK if result.jobs else STOPPED if is_cut else NO
 
 
 def _looked_text(result: SearchResult) -> str:
-    looked = f"looked at {counted(result.looked, 'job')}"
+    looked = f"searched {counted(result.looked, 'job')}"
     match result.stopped:
         case "limit":
             return f"{looked} and stopped: more match than --limit {len(result.jobs):,}"
         case "scan_max":
-            return f"{looked} and stopped there; raise --scan-max to look further"
+            return f"{looked} and stopped there; raise --scan-max to search further"
         case None:
-            return f"{looked}, which is all there are"
+            return f"searched all {counted(result.looked, 'job')}"

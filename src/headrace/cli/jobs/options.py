@@ -28,8 +28,8 @@ OlderThan = Annotated[
 NewerThan = Annotated[
     str | None, typer.Option("--newer-than", metavar="TIME", help="Only jobs enqueued since: 30m, 2d, or an instant.")
 ]
-Everything = Annotated[bool, typer.Option("--all", help="Take all jobs, without a filter.")]
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Jobs to take; or select them by filter.")]
+Everything = Annotated[bool, typer.Option("--all", help="Select all jobs.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Jobs to select; or select them by filter.")]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Job to show.")]
 
 
@@ -50,7 +50,7 @@ class BulkJobAnswer(Struct, frozen=True):
 
 
 class JobSelection(Struct, frozen=True, kw_only=True):
-    """The jobs that a person chose by id or by filter."""
+    """Jobs selected by id or by filter."""
 
     url: str | None
     tenant: str
@@ -62,11 +62,11 @@ class JobSelection(Struct, frozen=True, kw_only=True):
     older_than: str | None = None
     everything: bool = False
     scanned_states: Sequence[State] = tuple(State)
-    """The states that a filter looks at."""
+    """The states that a filter scans."""
     named_states: frozenset[State] = frozenset(State)
     """The states of named jobs on which the action has an effect."""
     once: bool = False
-    """Whether a filter selects a job only in its liveliest state, because the action reaches all of its records."""
+    """Whether a filter selects a job in its liveliest state only, because the action affects all its records."""
 
     @property
     def is_named(self) -> bool:
@@ -75,12 +75,12 @@ class JobSelection(Struct, frozen=True, kw_only=True):
 
     @property
     def _filters(self) -> dict[str, str]:
-        """The filters that are set; a queue alone is none, since it may come from the environment."""
+        """The filters that are set; a queue alone does not count, since it may come from the environment."""
         filters = {"kind": self.kind, "tag": self.tag, "state": self.state, "older than": self.older_than}
         return {name: str(value) for name, value in filters.items() if value is not None}
 
     def check(self, verb: str) -> None:
-        """Refuse an empty or contradictory choice."""
+        """Refuse an empty or contradictory selection."""
         if self.ids and (self._filters or self.everything):
             raise Refused("bad_choice", f"{verb} takes ids or a filter, not both; leave one out")
         if not self.ids and not self._filters and not self.everything:
@@ -90,13 +90,13 @@ class JobSelection(Struct, frozen=True, kw_only=True):
             )
 
     def text(self) -> str:
-        """The choice in words."""
+        """The selection in words."""
         filters = ", ".join(f"{name} {value}" for name, value in self._filters.items())
         where = f"queue {self.queue}" if self.queue else "all queues"
         return f"{where} of tenant {self.tenant}{f' ({filters})' if filters else ''}"
 
     async def find(self, store: Store) -> list[NamedItem[TargetJob]]:
-        """The named jobs, wherever they are; refuses an id in two queues before anything is done."""
+        """The named jobs in their queues; refuses an id in two queues before anything is done."""
         queues = await queues_of(store, self.tenant, self.queue)
         ids = list(dict.fromkeys([await whole_id(store, queues, id) for id in self.ids]))
         places: dict[str, list[tuple[Queue, Found]]] = {id: [] for id in ids}
@@ -118,7 +118,7 @@ class JobSelection(Struct, frozen=True, kw_only=True):
         return NamedItem(id, places[0][0], None, places[0][1]) if places else NamedItem(id)
 
     async def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[BulkStep[TargetJob]]:
-        """The jobs that match and were there at the beginning."""
+        """The jobs that match and existed at the beginning."""
         begun_at_ms = await store.now_ms()
         where = read_filter(begun_at_ms, kind=self.kind, tag=self.tag, older_than=self.older_than)
         queues = await queues_of(store, self.tenant, self.queue)
@@ -149,7 +149,7 @@ class JobSelection(Struct, frozen=True, kw_only=True):
 
 
 async def _scan(store: Store, scan: JobScan, tally: StatusTally) -> AsyncIterator[tuple[Queue, list[ScannedJob]]]:
-    """Steps of a scan; a state that grows faster than it is scanned is left once enough of it was seen."""
+    """Steps of a scan; leaves a state that grows faster than it is scanned."""
     partition, looks_max, looked = None, 0, 0
     while not scan.is_over:
         if partition != scan.partition:
@@ -170,7 +170,7 @@ def _count(counts: Counts, state: State) -> int:
 
 
 async def _in_liveliest_state(store: Store, jobs: Sequence[ScannedJob]) -> list[ScannedJob]:
-    """The jobs that have no livelier state; of several dead letters of an id, one."""
+    """The jobs without a livelier state; one of several dead letters of an id."""
     once = {job.id: job for job in jobs}
     if jobs and jobs[0].state is State.DEAD:
         found = await store.reads.find(jobs[0].queue, list(once))

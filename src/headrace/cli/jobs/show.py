@@ -28,7 +28,7 @@ from headrace.stores.contract.store import Store
 
 NoPayload = Annotated[bool, typer.Option("--no-payload", help="Leave out payloads and results.")]
 ScanMax = Annotated[
-    int, typer.Option("--scan-max", min=0, help="Events of the journal to look at, at most; 0 leaves the journal out.")
+    int, typer.Option("--scan-max", min=0, help="Events of the journal to read at most; 0 skips the journal.")
 ]
 DEAD_LETTERS_SHOWN = 10
 """Of one id, the newest; `dead list --id` has all."""
@@ -46,8 +46,8 @@ def show(
 ) -> int:
     """Show a job: its state, payload, result and events.
 
-    A unique beginning of an id is enough. A job that only the journal remembers is shown by its events if the whole id
-    is given. Exits with 1 if nothing is known of the job, with 5 if --scan-max ended the search in the journal.
+    A unique prefix of an id is enough. A job that only the journal remembers is shown by its events under its whole id.
+    Exits with 1 for an unknown job, with 5 if --scan-max ended the search in the journal.
 
     Example: headrace jobs show 0194a3b2
     """
@@ -74,7 +74,7 @@ def show(
 
 
 def job_text(found: Found, why: str | None, config: QueueConfig, now_ms: int, *, payload: bool) -> str:
-    """Everything that the store holds of a job, in lines."""
+    """The records of a job in the store, in lines."""
     lines = [labelled("state", f"{found.state.value}{f': {why}' if why else ''}")]
     record = found.record
     if record is not None:
@@ -105,7 +105,7 @@ def job_text(found: Found, why: str | None, config: QueueConfig, now_ms: int, *,
 
 
 def _finished_job_lines(finished: FinishedJob, now_ms: int, *, result: bool) -> list[str]:
-    kept = f"kept until {instant_text(finished.until_ms)}{', whatever else ends' if finished.pinned else ''}"
+    kept = f"kept until {instant_text(finished.until_ms)}{', pinned' if finished.pinned else ''}"
     ended = f"{instant_text(finished.ended_at_ms)}, {ago_text(finished.ended_at_ms, now_ms)}"
     enqueued = f"{instant_text(finished.enqueued_at_ms)}, {ago_text(finished.enqueued_at_ms, now_ms)}"
     return [
@@ -128,7 +128,7 @@ def result(
 ) -> int:
     """Print the result of a done job as JSON.
 
-    Exits with 1 if there is no result, and says on stderr why: the job died, was cancelled, is not known, or has not
+    Exits with 1 without a result and prints the reason on stderr: the job died, was cancelled, is unknown, or has not
     ended in time.
 
     Example: headrace jobs result 0194a3b2-1c5e-7d3f-8a4b-5c6d7e8f9a0b --wait 30s
@@ -147,7 +147,7 @@ def result(
     output.document(answer.view())
     if answer.status == "done":
         if not json:
-            # As it is: a reader wants exactly what the handler returned.
+            # Unformatted: readers need exactly the handler's result.
             sys.stdout.buffer.write((b"null" if answer.result is None else answer.result) + b"\n")
         return OK
     output.hint(answer.message)

@@ -142,6 +142,6 @@ async def _queue(store: Store, tenant: str, name: str, shards: int | None) -> Qu
 
 
 def read_changes(texts: Sequence[str]) -> dict[str, bool | int]:
-    """The settings of `key=value` texts; refuses an unknown key, and a key that is given twice."""
+    """The settings of `key=value` texts; refuses unknown and repeated keys."""
     default = QueueConfig()
     return read_settings("queues", {field: getattr(default, field) for field in SETTABLE}, texts)

@@ -1,4 +1,4 @@
-"""`headrace queues purge` and `delete`: irreversible, so they ask first; done in bounded steps."""
+"""`headrace queues purge` and `delete`: drops jobs or a whole queue in bounded steps, after a confirmation."""
 
 from msgspec import Struct
 
@@ -33,7 +33,7 @@ def purge(
 ) -> None:
     """Drop all waiting jobs of a queue.
 
-    Active, finished and dead jobs stay, as do jobs that come meanwhile.
+    Active, finished and dead jobs stay, as do jobs enqueued meanwhile.
 
     Example: headrace queues purge mail --dry-run
     """
@@ -53,7 +53,7 @@ async def _purge(store: Store, output: Output, tenant: str, name: str, dry_run: 
     if waiting and not dry_run:
         output.confirm(f"Drop {_jobs(waiting)} of queue {name!r} of tenant {tenant!r} for good?", yes=yes)
         with output.progress("dropping", waiting) as advance:
-            # Only as many as waited at first: with a busy sender there would be no end.
+            # Only as many as waited at first: a busy sender would keep it running for ever.
             while purged < waiting:
                 limit = min(BATCH_MAX, waiting - purged)
                 step = await store.queues.purge(queue, limit=limit)
@@ -100,7 +100,7 @@ def delete(
 async def _delete(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> QueueDeleted:
     queue = await queue_of(store, tenant, name)
     row = await queue_row(store, queue, await store.now_ms())
-    if live := _live_text(row):  # before a question in vain: the store refuses it as well
+    if live := _live_text(row):  # before the question: the store would refuse it anyway
         raise Refused(
             "not_empty",
             f"queue {name!r} still has jobs ({live}); let them end, or drop the waiting ones with:"

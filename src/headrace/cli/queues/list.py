@@ -31,7 +31,7 @@ COLUMNS = (
     "paused",
 )
 SPARE = ("cancelled", "done", "blocked", "later", "shards", "dead", "oldest due", "paused")
-"""Columns that a narrow terminal may go without, the least needed first."""
+"""Columns to drop in a narrow terminal, the least needed first."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Queue to use; a fail queue is called NAME.fail.")]
 
 

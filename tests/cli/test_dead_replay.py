@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from headrace.cli.bulk import Apply, BulkAction, act_on_matches
 from headrace.cli.dead.options import DeadLetterSelection
-from headrace.inspect.dead_letters import DeadLetterQuery
 from headrace.model.clock import SystemClock
 from headrace.model.finished import DeadLetter
 from headrace.model.job import Job, State
@@ -34,9 +33,9 @@ def replaying(apply: Apply[DeadLetter]) -> BulkAction[DeadLetter]:
     )
 
 
-def every(**filters: str) -> DeadLetterSelection:
+def every(kind: str | None = None) -> DeadLetterSelection:
     """The dead letters of all queues that match."""
-    return DeadLetterSelection(url=None, tenant="default", queue=None, query=DeadLetterQuery(**filters))
+    return DeadLetterSelection(kind=kind)
 
 
 async def many_deaths(store: Store) -> None:
@@ -126,7 +125,7 @@ def test_replay_may_be_for_later(file_url: str) -> None:
 
     assert (delayed.code, timed.code, far.code, both.code) == (0, 0, 2, 2)
     assert "at most a year from now" in far.err
-    assert "give one of them" in both.err
+    assert "give one" in both.err
     [a, b] = with_store(file_url, lambda store: list_state(store, State.WAITING))
     assert a.record is not None
     assert b.record is not None

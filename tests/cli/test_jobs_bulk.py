@@ -38,7 +38,7 @@ def cancelling(apply: Apply[TargetJob]) -> BulkAction[TargetJob]:
 def waiting_jobs(older_than: str | None = None) -> JobSelection:
     """The waiting jobs of all queues."""
     states = (State.WAITING,)
-    return JobSelection(url=None, tenant="default", queue=None, older_than=older_than, scanned_states=states)
+    return JobSelection(older_than=older_than, scanned_states=states)
 
 
 async def a_few(store: Store) -> None:

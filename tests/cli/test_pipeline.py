@@ -59,7 +59,7 @@ def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
         (words("jobs", "--origin", "history"), "there is no history in headrace-data; write one with: headrace"),
         (words("jobs", "--queue", "none"), "there is no queue 'none' of any tenant"),
         (words("jobs", "--conf", "spark"), "--conf must be NAME=VALUE; found 'spark'"),
-        (words("jobs", "--url", "memory://"), "no other process sees a store in memory"),
+        (words("jobs", "--url", "memory://"), "a store in memory ends with the command"),
         (words("history", "--hold", "--no-consumer"), "--hold needs a consumer, and --no-consumer was given"),
         (words("history", "--every", "soon"), "every 'soon' is not a valid duration"),
         (words("replay", "--spread", "soon"), "spread 'soon' is not a valid duration"),

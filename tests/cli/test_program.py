@@ -108,7 +108,7 @@ def test_help_shows_whole_descriptions_in_80_columns(
         (["queues", "show"], "Missing argument 'NAME'"),
         (["workers", "extra"], "extra"),
         (["workers", "--url", "mysql://somewhere"], "no store for scheme 'mysql'; known URLs: memory://"),
-        (["workers", "--url", "memory://"], "no other process sees a store in memory"),
+        (["workers", "--url", "memory://"], "a store in memory ends with the command"),
         (["workers", "--tenant", "No Body"], "tenant 'No Body' is not a name"),
         (["workers", "--queue", "nowhere"], "tenant 'default' has no queue 'nowhere'; it has none yet"),
         (["queues", "--tenant", "x", "show", "mail"], "show mail"),

@@ -279,7 +279,7 @@ def test_with_no_wait_a_worker_ends_where_its_store_is_away(project: Path) -> No
         ),
         (["app", "--lease", "10s", "--heartbeat", "8s"], "a heartbeat every 8,000 ms leaves no second try"),
         (["app", "--capacity", "0"], "capacity of a worker must be a whole number from 1 to 10,000; found 0"),
-        (["app", "--url", "memory://"], "no other process sees a store in memory"),
+        (["app", "--url", "memory://"], "a store in memory ends with the command"),
         (["app", "--tenant", "*"], "a worker claims for one tenant, and tenant '*' means all; start a worker for each"),
         (["empty"], "empty has no jobs; put @app.job above a function"),
         (["app", "--log", "xml"], "Invalid value for '--log'"),

@@ -381,7 +381,7 @@ def test_processes_that_lose_their_supervisor_end_by_themselves_with_their_grace
     ("words", "told"),
     [
         (["--processes", "0"], "Invalid value for '--processes'"),
-        ([*TWO, "--url", "memory://"], "no other process sees a store in memory"),
+        ([*TWO, "--url", "memory://"], "a store in memory ends with the command"),
         ([*TWO, "--capacity", "0"], "capacity of a worker must be a whole number from 1 to 10,000; found 0"),
     ],
 )

@@ -1,10 +1,13 @@
-"""Options that many commands share, and groups of commands."""
+"""Defines options that many commands share, groups of options, and groups of commands."""
 
 from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
 from headrace.app.discovery import project_table
 from headrace.cli.store_access import APP_VARIABLE, resolve_url
@@ -13,6 +16,7 @@ from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT
 if TYPE_CHECKING:
     from headrace.app.app import App
 
+T = TypeVar("T")
 TENANT = DEFAULT_TENANT
 QUEUE = DEFAULT_QUEUE
 
@@ -53,6 +57,38 @@ def command_group(**functions: Callable[..., Any]) -> typer.Typer:
     for name, function in functions.items():
         group.command(name)(function)
     return group
+
+
+def option_groups(function: Callable[..., T]) -> Callable[..., T]:
+    """A command in which each parameter of a struct type stands for the fields of the struct, which are options.
+
+    `def cancel(jobs: JobOptions, json: Json = False)` has an option for each field of `JobOptions`, then --json.
+    """
+    groups: dict[str, type[Struct]] = {}
+    options: list[Parameter] = []
+    for name, parameter in signature(function).parameters.items():
+        group = parameter.annotation
+        if isinstance(group, type) and issubclass(group, Struct):
+            groups[name] = group
+            hints = get_type_hints(group, include_extras=True)
+            options += [_option(each.name, hints[each.name], each.default) for each in fields(group)]
+        else:
+            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+    def command(**values: Any) -> T:
+        for name, group in groups.items():
+            values[name] = group(**{field: values.pop(field) for field in group.__struct_fields__})
+        return function(**values)
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__annotations__ = {each.name: each.annotation for each in options}
+    command.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    return command
+
+
+def _option(name: str, annotation: Any, default: Any) -> Parameter:
+    default = Parameter.empty if default is NODEFAULT else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def is_typed(context: typer.Context, option: str) -> bool:

@@ -4,17 +4,16 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.dead.options import ErrorClass, Kind, OfId, OfReason, Since, Tag, Until
+from headrace.cli.dead.options import DeadLetterOptions
 from headrace.cli.exit_codes import NO, OK
 from headrace.cli.jobs.show import NoPayload, ScanMax
-from headrace.cli.options import TENANT, AnyQueue, Cursor, Json, Limit, Tenant, Url
+from headrace.cli.options import TENANT, AnyQueue, Cursor, Json, Limit, Tenant, Url, option_groups
 from headrace.cli.output import Output, printable
 from headrace.cli.render import encoded_text, error_text, first_line, labelled, print_timeline, record_lines
 from headrace.cli.store_access import with_store
 from headrace.inspect.dead_letters import (
     DeadLetterDetails,
     DeadLetterPage,
-    DeadLetterQuery,
     list_dead_letters,
     show_dead_letter,
 )
@@ -34,33 +33,20 @@ Name = Annotated[
 ]
 
 
-def list_command(
-    url: Url = None,
-    tenant: Tenant = TENANT,
-    queue: AnyQueue = None,
-    id: OfId = None,
-    kind: Kind = None,
-    tag: Tag = None,
-    reason: OfReason = None,
-    error_class: ErrorClass = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = 20,
-    cursor: Cursor = None,
-    json: Json = False,
-) -> None:
+@option_groups
+def list_command(options: DeadLetterOptions, limit: Limit = 20, cursor: Cursor = None, json: Json = False) -> None:
     """List dead letters by queue, the oldest first.
 
     Example: headrace dead list --error-class TimeoutError --since 1d
     """
     output = Output(json=json)
-    query = DeadLetterQuery(id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until)
+    query = options.query
 
     async def look(store: Store) -> tuple[DeadLetterPage, int]:
-        page = await list_dead_letters(store, tenant, queue, query, cursor=cursor, limit=limit)
+        page = await list_dead_letters(store, options.tenant, options.queue, query, cursor=cursor, limit=limit)
         return page, await store.now_ms()
 
-    page, now_ms = with_store(url, look)
+    page, now_ms = with_store(options.url, look)
     output.document(page)
     empty = "no dead letter matches" if query.filters else "no dead letters"
     cells = [dead_letter_cells(row, now_ms) for row in page.dead_letters]

@@ -7,6 +7,7 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.bulk import BulkStep, NamedItem, StatusTally, status_text
+from headrace.cli.options import TENANT, AnyQueue, Tenant, Url
 from headrace.inspect.dead_letters import REASONS, DeadLetterQuery, find_dead_letters
 from headrace.inspect.jobs import JobScan
 from headrace.inspect.lookup import queues_of
@@ -48,15 +49,31 @@ class BulkDeadLetterAnswer(Struct, frozen=True):
     status: str
 
 
-class DeadLetterSelection(Struct, frozen=True, kw_only=True):
-    """The dead letters that a person chose by name or by filter."""
+class DeadLetterOptions(Struct, frozen=True, kw_only=True):
+    """The options of the filter of dead letters."""
 
-    url: str | None
-    tenant: str
-    queue: str | None
-    names: Sequence[str] = ()
-    query: DeadLetterQuery
-    everything: bool = False
+    url: Url = None
+    tenant: Tenant = TENANT
+    queue: AnyQueue = None
+    id: OfId = None
+    kind: Kind = None
+    tag: Tag = None
+    reason: OfReason = None
+    error_class: ErrorClass = None
+    since: Since = None
+    until: Until = None
+
+    @property
+    def query(self) -> DeadLetterQuery:
+        """The filter; raises `Refused` for an unknown reason."""
+        return DeadLetterQuery(**{name: getattr(self, name) for name in DeadLetterQuery.__struct_fields__})
+
+
+class DeadLetterSelection(DeadLetterOptions, frozen=True, kw_only=True):
+    """Dead letters selected by name or by filter."""
+
+    names: Names = None
+    everything: Everything = False
 
     @property
     def is_named(self) -> bool:
@@ -65,7 +82,7 @@ class DeadLetterSelection(Struct, frozen=True, kw_only=True):
 
     def check(self, verb: str) -> None:
         """Refuse impossible names, and an empty or contradictory selection."""
-        for name in self.names:
+        for name in self.names or ():
             check_id(name, Queue("any").fail_queue)
         if self.names and (self.query.filters or self.everything):
             raise Refused("bad_choice", f"{verb} takes names or a filter, not both; leave one out")
@@ -84,7 +101,7 @@ class DeadLetterSelection(Struct, frozen=True, kw_only=True):
 
     async def find(self, store: Store) -> list[NamedItem[DeadLetter]]:
         """The named dead letters in their queues."""
-        found = await find_dead_letters(store, self.tenant, self.queue, self.names)
+        found = await find_dead_letters(store, self.tenant, self.queue, self.names or ())
         return [NamedItem(each.name, each.queue, each.dead_letter, each) for each in found]
 
     async def steps(self, store: Store, tally: StatusTally) -> AsyncIterator[BulkStep[DeadLetter]]:

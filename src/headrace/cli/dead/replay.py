@@ -6,21 +6,9 @@ from typing import Annotated
 import typer
 
 from headrace.cli import bulk
-from headrace.cli.dead.options import (
-    DeadLetterSelection,
-    ErrorClass,
-    Everything,
-    Kind,
-    Names,
-    OfId,
-    OfReason,
-    Since,
-    Tag,
-    Until,
-)
-from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
+from headrace.cli.dead.options import DeadLetterSelection
+from headrace.cli.options import DryRun, Json, Yes, option_groups
 from headrace.cli.output import Output
-from headrace.inspect.dead_letters import DeadLetterQuery
 from headrace.model.errors import BadConfig
 from headrace.model.finished import DeadLetter
 from headrace.model.job import State
@@ -42,19 +30,9 @@ KeepCounts = Annotated[
 ]
 
 
+@option_groups
 def replay(
-    names: Names = None,
-    url: Url = None,
-    tenant: Tenant = TENANT,
-    queue: AnyQueue = None,
-    id: OfId = None,
-    kind: Kind = None,
-    tag: Tag = None,
-    reason: OfReason = None,
-    error_class: ErrorClass = None,
-    since: Since = None,
-    until: Until = None,
-    everything: Everything = False,
+    selection: DeadLetterSelection,
     delay: Delay = "0s",
     run_at: RunAt = None,
     spread: Spread = "0s",
@@ -71,16 +49,6 @@ def replay(
 
     Example: headrace dead replay --kind send-mail --since 1d --spread 10m
     """
-    selection = DeadLetterSelection(
-        url=url,
-        tenant=tenant,
-        queue=queue,
-        names=names or [],
-        query=DeadLetterQuery(
-            id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until
-        ),
-        everything=everything,
-    )
     spread_ms, delay_ms = duration_ms("spread", spread), duration_ms("delay", delay)
     run_at_ms = None if run_at is None else read_instant_ms("run_at", run_at)
     if run_at_ms is not None and delay_ms:
@@ -128,19 +96,9 @@ class _Foresight:
         return statuses
 
 
+@option_groups
 def purge(
-    names: Names = None,
-    url: Url = None,
-    tenant: Tenant = TENANT,
-    queue: AnyQueue = None,
-    id: OfId = None,
-    kind: Kind = None,
-    tag: Tag = None,
-    reason: OfReason = None,
-    error_class: ErrorClass = None,
-    since: Since = None,
-    until: Until = None,
-    everything: Everything = False,
+    selection: DeadLetterSelection,
     dry_run: DryRun = False,
     yes: Yes = False,
     json: Json = False,
@@ -151,16 +109,6 @@ def purge(
 
     Example: headrace dead purge --reason expired --until 7d
     """
-    selection = DeadLetterSelection(
-        url=url,
-        tenant=tenant,
-        queue=queue,
-        names=names or [],
-        query=DeadLetterQuery(
-            id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until
-        ),
-        everything=everything,
-    )
     action = bulk.BulkAction(
         verb="purge",
         noun="dead letter",

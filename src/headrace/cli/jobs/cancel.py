@@ -5,20 +5,11 @@ from functools import partial
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from headrace.cli import bulk
-from headrace.cli.jobs.options import (
-    AnyState,
-    Everything,
-    Ids,
-    JobSelection,
-    Kind,
-    OlderThan,
-    Tag,
-    TargetJob,
-    foresee_state,
-)
-from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
+from headrace.cli.jobs.options import JobOptions, JobSelection, TargetJob, foresee_state
+from headrace.cli.options import DryRun, Json, Yes, option_groups
 from headrace.cli.output import Output
 from headrace.model.errors import Refused
 from headrace.model.job import State
@@ -30,17 +21,10 @@ DEFAULT_STATES = (State.WAITING, State.DONE, State.CANCELLED, State.DEAD)
 """Without --state: an active job would lose its lease but not its handler, so it must be selected explicitly."""
 
 
+@option_groups
 def cancel(
-    ids: Ids = None,
-    url: Url = None,
-    tenant: Tenant = TENANT,
-    queue: AnyQueue = None,
+    options: JobOptions,
     running: Running = False,
-    kind: Kind = None,
-    tag: Tag = None,
-    state: AnyState = None,
-    older_than: OlderThan = None,
-    everything: Everything = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     json: Json = False,
@@ -53,16 +37,8 @@ def cancel(
     Example: headrace jobs cancel --kind resize --older-than 2d
     """
     selection = JobSelection(
-        url=url,
-        tenant=tenant,
-        queue=queue,
-        ids=ids or [],
-        kind=kind,
-        tag=tag,
-        state=state,
-        older_than=older_than,
-        everything=everything,
-        scanned_states=_scanned_states(state, running),
+        **asdict(options),
+        scanned_states=_scanned_states(options.state, running),
         named_states=frozenset((State.WAITING, State.ACTIVE)),
     )
     action = bulk.BulkAction(
@@ -95,16 +71,9 @@ async def _cancel(store: Store, queue: Queue, jobs: Sequence[TargetJob], *, runn
     return [answer.status for answer in answers]
 
 
+@option_groups
 def remove(
-    ids: Ids = None,
-    url: Url = None,
-    tenant: Tenant = TENANT,
-    queue: AnyQueue = None,
-    kind: Kind = None,
-    tag: Tag = None,
-    state: AnyState = None,
-    older_than: OlderThan = None,
-    everything: Everything = False,
+    options: JobOptions,
     dry_run: DryRun = False,
     yes: Yes = False,
     json: Json = False,
@@ -116,19 +85,11 @@ def remove(
 
     Example: headrace jobs remove --state done --older-than 7d
     """
-    if state is State.BLOCKED:
+    if options.state is State.BLOCKED:
         raise Refused("bad_state", "a blocked job is removed with the active one before it; use jobs cancel instead")
     selection = JobSelection(
-        url=url,
-        tenant=tenant,
-        queue=queue,
-        ids=ids or [],
-        kind=kind,
-        tag=tag,
-        state=state,
-        older_than=older_than,
-        everything=everything,
-        scanned_states=DEFAULT_STATES if state is None else (state,),
+        **asdict(options),
+        scanned_states=DEFAULT_STATES if options.state is None else (options.state,),
         once=True,
     )
     action = bulk.BulkAction(

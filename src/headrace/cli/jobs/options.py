@@ -8,6 +8,7 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.bulk import BulkStep, NamedItem, StatusTally, batches, status_text
+from headrace.cli.options import TENANT, AnyQueue, Tenant, Url
 from headrace.inspect.job_ids import whole_id
 from headrace.inspect.jobs import JobScan, ScannedJob
 from headrace.inspect.lookup import look_at_each, queues_of
@@ -49,18 +50,23 @@ class BulkJobAnswer(Struct, frozen=True):
     state: State | None
 
 
-class JobSelection(Struct, frozen=True, kw_only=True):
-    """Jobs selected by id or by filter."""
+class JobOptions(Struct, frozen=True, kw_only=True):
+    """The options that select jobs by id or by filter."""
 
-    url: str | None
-    tenant: str
-    queue: str | None
-    ids: Sequence[str] = ()
-    kind: str | None = None
-    tag: str | None = None
-    state: State | None = None
-    older_than: str | None = None
-    everything: bool = False
+    ids: Ids = None
+    url: Url = None
+    tenant: Tenant = TENANT
+    queue: AnyQueue = None
+    kind: Kind = None
+    tag: Tag = None
+    state: AnyState = None
+    older_than: OlderThan = None
+    everything: Everything = False
+
+
+class JobSelection(JobOptions, frozen=True, kw_only=True):
+    """The selected jobs of an action."""
+
     scanned_states: Sequence[State] = tuple(State)
     """The states that a filter scans."""
     named_states: frozenset[State] = frozenset(State)
@@ -98,7 +104,7 @@ class JobSelection(Struct, frozen=True, kw_only=True):
     async def find(self, store: Store) -> list[NamedItem[TargetJob]]:
         """The named jobs in their queues; refuses an id in two queues before anything is done."""
         queues = await queues_of(store, self.tenant, self.queue)
-        ids = list(dict.fromkeys([await whole_id(store, queues, id) for id in self.ids]))
+        ids = list(dict.fromkeys([await whole_id(store, queues, id) for id in self.ids or ()]))
         places: dict[str, list[tuple[Queue, Found]]] = {id: [] for id in ids}
         for part in batches(ids):
             async for queue, answers in look_at_each(queues, partial(store.reads.find, ids=part)):

@@ -1,9 +1,13 @@
 """`headrace pipeline audit`: compares the store with its journal and lists differences."""
 
 from headrace.cli.exit_codes import NO, OK
-from headrace.cli.options import Json, Url
+from headrace.cli.options import Json, option_groups
 from headrace.cli.output import Output, counted, one_line
-from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, Master, Queues, Rows, Tenants, engine
+from headrace.cli.pipeline.options import (
+    Rows,
+    SparkOptions,
+    StoreOptions,
+)
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, spark_session
 from headrace.model.clock import monotonic_ms
@@ -12,14 +16,12 @@ from headrace.model.times import duration_text
 COLUMNS = ("finding", "shard", "id", "seq#", "journal", "store", "what to do")
 
 
+@option_groups
 def audit(
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
+    *,
+    source: StoreOptions,
     limit: Rows = 50,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> int:
     """Compare the store with its journal and list differences.
@@ -29,7 +31,7 @@ def audit(
     Example: headrace pipeline audit --tenant acme
     """
     output, began_ms = Output(json=json), monotonic_ms()
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     backlog = request.read_backlog()
     if not backlog.queues:
         output.document({"events": 0, "jobs": 0, "findings": []})
@@ -40,7 +42,7 @@ def audit(
         from headrace.pipeline.audit.run import audit as audit_store
         from headrace.pipeline.monitor import write_findings
 
-        report = audit_store(spark, request.store, tenant=tenant, queue=queue, on_progress=line.stage)
+        report = audit_store(spark, request.store, tenant=request.tenant, queue=request.queue, on_progress=line.stage)
         write_findings(spark, report.findings, request.data_dir)
     output.document(report)
     rows = [

@@ -6,10 +6,10 @@ import typer
 
 from headrace.app.decorators import with_tenant
 from headrace.cli.exit_codes import INTERRUPTED, NO, OK
-from headrace.cli.options import AppName, Json, Url, load_placed_app, worker_tenant
+from headrace.cli.options import AppName, Json, Url, load_placed_app, option_groups, worker_tenant
 from headrace.cli.output import Output
 from headrace.cli.parse import typed_duration
-from headrace.cli.pipeline.options import MASTER, Conf, Master, engine, spark_url
+from headrace.cli.pipeline.options import SparkOptions, spark_url
 from headrace.cli.pipeline.progress import ProgressLine, StopSignal
 from headrace.cli.pipeline.session import check_store, spark_session
 from headrace.cli.worker import queue_selection
@@ -83,7 +83,9 @@ Lease = Annotated[
 Grace = Annotated[str, typer.Option("--grace", help="Time that running jobs have to finish when the fleet stops.")]
 
 
+@option_groups
 def fleet(
+    *,
     context: typer.Context,
     target: Target = None,
     app: AppName = None,
@@ -98,8 +100,7 @@ def fleet(
     threads: Threads = DEFAULT.threads,
     lease: Lease = str(DEFAULT.lease),
     grace: Grace = str(DEFAULT.grace),
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> int:
     """Run the jobs of an app on Spark's executors.
@@ -128,7 +129,7 @@ def fleet(
     loaded = _check(load_placed_app(name, context, url), name, config)
     check_store(spark_url(loaded.url), new=True)
     stopping, line = StopSignal(), ProgressLine(output)
-    with spark_session(engine(master, conf), line, None) as spark:
+    with spark_session(spark_options.engine, line, None) as spark:
         from headrace.pipeline.flows.fleet.run import run_fleet
 
         line.stage(f"running {name}")

@@ -5,26 +5,21 @@ from typing import Annotated, Literal
 import typer
 
 from headrace.cli.exit_codes import INTERRUPTED, OK
-from headrace.cli.options import Json, Url
+from headrace.cli.options import Json, option_groups
 from headrace.cli.output import Output, counted
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import (
-    ALL,
     FOLDER,
-    MASTER,
-    Conf,
     Dir,
     EventsMax,
     Every,
     Lossy,
-    Master,
     MetricsHost,
     MetricsPort,
     Once,
-    Queues,
-    Tenants,
+    SparkOptions,
+    StoreOptions,
     data_folder,
-    engine,
 )
 from headrace.cli.pipeline.progress import ProgressLine, QueryRun
 from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, query_metrics, short_path, spark_session
@@ -55,11 +50,10 @@ Hold = Annotated[
 UntilDay = Annotated[str | None, typer.Option("--until-day", metavar="DAY", help="Last day to merge: 2030-01-31.")]
 
 
+@option_groups
 def history(
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
+    *,
+    source: StoreOptions,
     once: Once = False,
     every: Every = "10s",
     events_max: EventsMax = None,
@@ -72,8 +66,7 @@ def history(
     allow_loss: Lossy = False,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> int:
     """Write every event to a table by day, each exactly once.
@@ -84,7 +77,7 @@ def history(
     Example: headrace pipeline history --dir /data --metrics-port 9464
     """
     output, query_run = Output(json=json), QueryRun()
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     every_ms, data_dir = duration_ms("every", typed_duration(every)), request.data_dir
     if no_consumer and hold:
         raise BadConfig("--hold needs a consumer, and --no-consumer was given; leave one out")
@@ -105,8 +98,8 @@ def history(
             spark,
             request.store,
             data_dir.history,
-            tenant=tenant,
-            queue=queue,
+            tenant=request.tenant,
+            queue=request.queue,
             once=once,
             every_ms=every_ms,
             events_max=events_max,

@@ -7,19 +7,16 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.exit_codes import INTERRUPTED, NO, OK
-from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url
+from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url, option_groups
 from headrace.cli.output import Output, counted, one_line
 from headrace.cli.parse import pairs, typed_duration
 from headrace.cli.pipeline.options import (
     FOLDER,
-    MASTER,
-    Conf,
     Dir,
     Every,
-    Master,
     Once,
     SparkEngine,
-    engine,
+    SparkOptions,
     folder_of,
     spark_url,
 )
@@ -144,7 +141,9 @@ class IngestRequest(Struct, frozen=True, kw_only=True):
         return 0 if sizes and sum(sizes) < FEW_BYTES else None
 
 
+@option_groups
 def ingest(
+    *,
     source: Named,
     name: Name,
     format: Format = None,  # noqa: A002 - the option's name
@@ -166,8 +165,7 @@ def ingest(
     check: Check = False,
     dry_run: DryRun = False,
     url: Url = None,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> int:
     """Make a job of each row of files, a table or a stream.
@@ -184,7 +182,7 @@ def ingest(
         raise BadConfig("--dry-run has no end with --follow; leave one out")
     every_ms = duration_ms("every", typed_duration(every))
     request = IngestRequest(
-        source=source_of(source, format, pairs("--option", option or []), master),
+        source=source_of(source, format, pairs("--option", option or []), spark_options.master),
         schema=schema,
         sql=sql,
         where=where,
@@ -198,7 +196,7 @@ def ingest(
         keep=keep,
         folder=folder_of(dir) / "ingest" / name,
         refused=folder_of(dir) / "refused" / name if refused is None else folder_of(refused),
-        engine=engine(master, conf),
+        engine=spark_options.engine,
     )
     _check(request, dry_run=dry_run)
     return _follow(output, request, every_ms, once=once) if follow else _batch(output, request, dry_run, check)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headrace.cli.exit_codes import INTERRUPTED, NO, OK
-from headrace.cli.options import AppName, Json, Url, load_placed_app
+from headrace.cli.options import AppName, Json, Url, load_placed_app, option_groups
 from headrace.cli.output import Output, counted, one_line
 from headrace.cli.parse import pairs, typed_duration
 from headrace.cli.pipeline.fleet import Workers
 from headrace.cli.pipeline.ingest import Format, Given, Named, Schema, Shards, Sql, Where, source_of
-from headrace.cli.pipeline.options import FOLDER, MASTER, Conf, Dir, Master, Rows, engine, folder_of, spark_url
+from headrace.cli.pipeline.options import FOLDER, Dir, Rows, SparkOptions, folder_of, spark_url
 from headrace.cli.pipeline.progress import ProgressLine, StopSignal
 from headrace.cli.pipeline.session import check_store, short_path, spark_session
 from headrace.model.errors import BadConfig
@@ -80,7 +80,9 @@ Grace = Annotated[
 ]
 
 
+@option_groups
 def map(  # noqa: A001 - the command's name
+    *,
     context: typer.Context,
     source: Named,
     kind: Kind,
@@ -110,8 +112,7 @@ def map(  # noqa: A001 - the command's name
     dir: Dir = FOLDER,  # noqa: A002 - the option's name
     to: To = None,
     limit: Rows = 10,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> int:
     """Run a job for each row and write the results to Parquet files.
@@ -127,7 +128,7 @@ def map(  # noqa: A001 - the command's name
             "a map needs an app to run the jobs; name it with --app app:app, or in the [tool.headrace]"
             ' table of pyproject.toml as app = "app:app"'
         )
-    origin = source_of(source, format, pairs("--option", option or []), master)
+    origin = source_of(source, format, pairs("--option", option or []), spark_options.master)
     folder = folder_of(dir) / "map" / name if to is None else folder_of(to)
     arguments: dict[str, Any] = {
         "url": _store(context, app, url, kind, name, folder),
@@ -148,7 +149,7 @@ def map(  # noqa: A001 - the command's name
         each: typed_duration(value) if isinstance(value, str) else value for each, value in settings.items() if value
     }
     line = ProgressLine(output)
-    with spark_session(engine(master, conf), line, None) as spark:
+    with spark_session(spark_options.engine, line, None) as spark:
         from headrace.pipeline.flows.ingest.source import read_source
         from headrace.pipeline.flows.map.results import count_errors
         from headrace.pipeline.flows.map.run import map_rows

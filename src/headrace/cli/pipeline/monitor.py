@@ -5,9 +5,16 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.exit_codes import NO, OK
-from headrace.cli.options import Json, Url
+from headrace.cli.options import Json, Url, option_groups
 from headrace.cli.output import Output, counted, one_line
-from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, Master, Queues, Rows, Tenants, engine
+from headrace.cli.pipeline.options import (
+    ALL,
+    FOLDER,
+    Dir,
+    Rows,
+    SparkOptions,
+    StoreOptions,
+)
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import PipelineRequest, check_store, short_path, spark_session
 from headrace.model.redact import redact
@@ -33,15 +40,16 @@ BehindMax = Annotated[
 Write = Annotated[bool, typer.Option("--write", help="Write the table freshness too, which starts Spark.")]
 
 
+@option_groups
 def changes(
+    *,
     url: Url = None,
     dir: Dir = FOLDER,  # noqa: A002 - the option's name
     until: Until = None,
     feed: Feed = FEED,
     no_feed: NoFeed = False,
     limit: Rows = 20,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> None:
     """Write the changes of the last 24 hours.
@@ -52,7 +60,7 @@ def changes(
     Example: headrace pipeline changes --until 2030-01-31T12:00Z
     """
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=dir, tenant=ALL, queue=ALL, engine=engine(master, conf))
+    request = PipelineRequest(url=url, dir=dir, tenant=ALL, queue=ALL, engine=spark_options.engine)
     until_ms, data_dir, line = (
         None if until is None else read_instant_ms("until", until),
         request.data_dir,
@@ -94,16 +102,14 @@ def changes(
         output.say(f"  {counted(items, 'item')} published to feed {feed!r} of each tenant")
 
 
+@option_groups
 def freshness(
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
+    *,
+    source: StoreOptions,
     behind_max: BehindMax = None,
     write: Write = False,
     limit: Rows = 20,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> int:
     """Show how far tables are behind the store, by queue.
@@ -113,13 +119,13 @@ def freshness(
     Example: headrace pipeline freshness --behind-max 100000
     """
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     data_dir = request.data_dir
     check_store(request.store, new=False)
     with needing_spark():
         from headrace.pipeline.freshness import freshness as compare
 
-        found = compare(request.store, data_dir, tenant=tenant, queue=queue)
+        found = compare(request.store, data_dir, tenant=request.tenant, queue=request.queue)
     if write:
         with spark_session(request.engine, ProgressLine(output), 0) as spark:
             from headrace.pipeline.monitor import write_freshness

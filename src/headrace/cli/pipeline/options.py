@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from msgspec import Struct
 
+from headrace.cli.options import Url
 from headrace.cli.parse import pairs
 from headrace.cli.store_access import resolve_url
 from headrace.model.errors import BadConfig
@@ -106,9 +107,31 @@ class SparkEngine(Struct, frozen=True):
     conf: dict[str, str]
 
 
-def engine(master: str, conf: list[str] | None) -> SparkEngine:
-    """The Spark of `--master` and `--conf`."""
-    return SparkEngine(master, pairs("--conf", conf or []))
+class StoreOptions(Struct, frozen=True):
+    """The options for the store, the folder and the queues of a command."""
+
+    url: Url = None
+    dir: Dir = FOLDER
+    tenant: Tenants = ALL
+    queue: Queues = ALL
+
+
+class EventOptions(StoreOptions, frozen=True):
+    """The options for the events of a command."""
+
+    origin: From = None
+
+
+class SparkOptions(Struct, frozen=True):
+    """The options for the Spark of a command."""
+
+    master: Master = MASTER
+    conf: Conf = None
+
+    @property
+    def engine(self) -> SparkEngine:
+        """The Spark of these options; refuses a setting that is not NAME=VALUE."""
+        return SparkEngine(self.master, pairs("--conf", self.conf or []))
 
 
 def data_folder(text: str) -> "Path | Location":

@@ -4,10 +4,14 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.options import Json, Url
+from headrace.cli.options import Json, option_groups
 from headrace.cli.output import Output
 from headrace.cli.parse import typed_duration
-from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Rebuild, Tenants, engine
+from headrace.cli.pipeline.options import (
+    EventOptions,
+    Rebuild,
+    SparkOptions,
+)
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import PipelineRequest, open_events, short_path, spark_session
 from headrace.cli.pipeline.tables import say_selection
@@ -25,18 +29,15 @@ ReportWindow = Annotated[
 ]
 
 
+@option_groups
 def report(
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
-    origin: From = None,
+    *,
+    source: EventOptions,
     window: ReportWindow = None,
     rebuild: Rebuild = False,
     as_is: AsIs = False,
     title: Title = None,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> None:
     """Write all tables and an HTML page that shows them.
@@ -46,16 +47,16 @@ def report(
     Example: headrace pipeline report --title "Queues of acme" --tenant acme
     """
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     window_ms = None if window is None else duration_ms("window", typed_duration(window))
-    page, source = request.data_dir.report, None
+    page, events_text = request.data_dir.report, None
     if as_is:
         line = ProgressLine(output)
         with spark_session(request.engine, line, 0) as spark:
             from headrace.pipeline.report.report import write_report
 
             line.stage("drawing")
-            write_report(spark, request.data_dir, tenant=tenant, queue=queue, title=title)
+            write_report(spark, request.data_dir, tenant=request.tenant, queue=request.queue, title=title)
     else:
         with open_events(request, output) as work:
             if work is None:
@@ -63,7 +64,7 @@ def report(
             from headrace.pipeline.report.report import write_report
             from headrace.pipeline.tables.write import write_tables
 
-            source = work.source
+            events_text = work.source
             write_tables(
                 work.spark,
                 work.events,
@@ -73,10 +74,10 @@ def report(
                 on_stage=lambda name: work.line.stage(f"{name}, from {work.source}"),
             )
             work.line.stage("drawing")
-            write_report(work.spark, request.data_dir, tenant=tenant, queue=queue, title=title)
+            write_report(work.spark, request.data_dir, tenant=request.tenant, queue=request.queue, title=title)
     output.document({"report": str(page), "bytes": page.stat().st_size})
-    of = "" if source is None else f" from {source}"
+    of = "" if events_text is None else f" from {events_text}"
     output.say(f"wrote {short_path(page)} ({page.stat().st_size / 1_024:,.0f} KiB){of}")
-    if source is not None:
+    if events_text is not None:
         say_selection(output, request, "jobs", "attempts", "errors", "usage")
     output.hint(f"open it in a browser: {page.as_uri()}")

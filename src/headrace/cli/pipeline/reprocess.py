@@ -5,10 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
 import typer
 
-from headrace.cli.options import DryRun, Json, Url, Yes
+from headrace.cli.options import DryRun, Json, Url, Yes, option_groups
 from headrace.cli.output import Output, one_line
 from headrace.cli.parse import typed_duration
-from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
+from headrace.cli.pipeline.options import (
+    ALL,
+    FOLDER,
+    EventOptions,
+    Queues,
+    SparkOptions,
+    Tenants,
+)
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import NO_EVENTS, PipelineRequest, open_events, read_backlog, spark_session
 from headrace.model.times import instant_text
@@ -62,7 +69,9 @@ GROUPS_SHOWN = 20
 """Groups in the table that a user decides by, the largest first."""
 
 
+@option_groups
 def replay(
+    *,
     where: DeadWhere,
     url: Url = None,
     tenant: Tenants = ALL,
@@ -73,8 +82,7 @@ def replay(
     limit: Most = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> None:
     """Replay the dead letters that match a condition in SQL.
@@ -88,7 +96,7 @@ def replay(
     from headrace.pipeline.flows.reprocess import check_times
 
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
+    request = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=spark_options.engine)
     delay_time, spread_time = typed_duration(delay), typed_duration(spread)
     check_times(delay_time, spread_time)
     backlog = request.read_backlog()
@@ -152,14 +160,12 @@ def _show_dead_letters(output: Output, report: "ReplayReport") -> None:
         output.say(f"and {len(report.groups) - GROUPS_SHOWN:,} smaller groups; --json has them")
 
 
+@option_groups
 def backfill(
+    *,
     where: EventWhere,
     name: Name,
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
-    origin: From = None,
+    source: EventOptions,
     to_queue: ToQueue = None,
     to_kind: ToKind = None,
     payload: Payload = None,
@@ -169,8 +175,7 @@ def backfill(
     limit: Most = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> None:
     """Enqueue past jobs again whose events match a condition in SQL.
@@ -184,7 +189,7 @@ def backfill(
     from headrace.pipeline.flows.reprocess import check_name, check_target, check_times
 
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     delay_time, spread_time = typed_duration(delay), typed_duration(spread)
     check_name(name)
     check_times(delay_time, spread_time)
@@ -202,8 +207,8 @@ def backfill(
                 request.data_dir,
                 where,
                 name=name,
-                tenant=tenant,
-                queue=queue,
+                tenant=request.tenant,
+                queue=request.queue,
                 to_queue=to_queue,
                 to_kind=to_kind,
                 payload=payload,

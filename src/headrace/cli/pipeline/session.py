@@ -7,11 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from headrace.cli.bulk import batches
 from headrace.cli.main import TRACEBACK
 from headrace.cli.output import Output, counted
-from headrace.cli.pipeline.options import ALL, FOLDER, SparkEngine, data_folder, spark_url
+from headrace.cli.pipeline.options import (
+    ALL,
+    FOLDER,
+    SparkEngine,
+    SparkOptions,
+    StoreOptions,
+    data_folder,
+    spark_url,
+)
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.store_access import with_store
 from headrace.model.errors import BadConfig
@@ -71,6 +80,11 @@ class PipelineRequest(Struct, frozen=True, kw_only=True):
     queue: str
     engine: SparkEngine
     origin: Literal["history", "journal"] | None = None
+
+    @staticmethod
+    def of(source: StoreOptions, spark: SparkOptions) -> "PipelineRequest":
+        """The request of a command's options."""
+        return PipelineRequest(**asdict(source), engine=spark.engine)
 
     @property
     def data_dir(self) -> "DataDir":

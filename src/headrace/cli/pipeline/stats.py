@@ -5,29 +5,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.exit_codes import INTERRUPTED, OK
-from headrace.cli.options import Json, Url
+from headrace.cli.options import Json, option_groups
 from headrace.cli.output import Output, counted
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import (
     ALL,
-    FOLDER,
-    MASTER,
-    Conf,
-    Dir,
+    EventOptions,
     EventsMax,
     Every,
-    From,
     Lossy,
-    Master,
     MetricsHost,
     MetricsPort,
     Once,
-    Queues,
     Rebuild,
     Rows,
-    Tenants,
+    SparkOptions,
     Window,
-    engine,
 )
 from headrace.cli.pipeline.progress import ProgressLine, QueryRun
 from headrace.cli.pipeline.session import PipelineRequest, open_events, query_metrics, short_path, spark_session
@@ -42,15 +35,13 @@ Feed = Annotated[str, typer.Option("--feed", help="Feed of each tenant to publis
 NoFeed = Annotated[bool, typer.Option("--no-feed", help="Write the table only.")]
 
 
+@option_groups
 def stats(
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
+    *,
+    source: EventOptions,
     window: Window = "1m",
     once: Once = False,
     rebuild: Rebuild = False,
-    origin: From = None,
     every: Every = "2s",
     events_max: EventsMax = None,
     feed: Feed = FEED,
@@ -59,8 +50,7 @@ def stats(
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
     limit: Rows = 10,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> int:
     """Write windows of statistics to a table and the tenants' feeds.
@@ -71,13 +61,13 @@ def stats(
     Example: headrace pipeline stats --window 10s
     """
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     window_ms, every_ms = duration_ms("window", typed_duration(window)), duration_ms("every", typed_duration(every))
     chosen = None if no_feed else feed
     if once:
         _all_windows(output, request, window_ms, chosen, limit, rebuild=rebuild)
         return OK
-    if origin is not None or rebuild:
+    if source.origin is not None or rebuild:
         option = "--rebuild" if rebuild else "--origin"
         raise BadConfig(f"{option} is for --once; live statistics follow the journal")
     serving = metrics_host, metrics_port

@@ -5,23 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.options import AppName, Json, Url
+from headrace.cli.options import AppName, Json, Url, option_groups
 from headrace.cli.output import Output, counted, one_line
 from headrace.cli.pipeline.options import (
     ALL,
-    FOLDER,
-    MASTER,
-    Conf,
     Days,
-    Dir,
-    From,
-    Master,
+    EventOptions,
     Queues,
     Rebuild,
     Rows,
     Samples,
+    SparkOptions,
     Tenants,
-    engine,
     spark_url,
 )
 from headrace.cli.pipeline.session import PipelineRequest, check_store, open_events, short_path
@@ -40,17 +35,14 @@ ROWS_SHOWN = 20
 Row = dict[str, Any]
 
 
+@option_groups
 def jobs(
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
-    origin: From = None,
+    *,
+    source: EventOptions,
     rebuild: Rebuild = False,
     days: Days = 7,
     limit: Rows = ROWS_SHOWN,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> None:
     """Write a row per job and per attempt, and show the outcomes.
@@ -60,7 +52,7 @@ def jobs(
     Example: headrace pipeline jobs --queue mail
     """
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     with open_events(request, output) as work:
         if work is None:
             return
@@ -92,17 +84,14 @@ def _time(ms: int | None) -> str | None:
     return None if ms is None else duration_text(ms)
 
 
+@option_groups
 def errors(
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
-    origin: From = None,
+    *,
+    source: EventOptions,
     rebuild: Rebuild = False,
     samples: Samples = 3,
     limit: Rows = ROWS_SHOWN,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> None:
     """Write failures grouped by error, with counts and examples.
@@ -113,7 +102,7 @@ def errors(
     Example: headrace pipeline errors --tenant acme --samples 5
     """
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     with open_events(request, output) as work:
         if work is None:
             return
@@ -146,16 +135,13 @@ def _cells(row: Row) -> tuple[object, ...]:
     )
 
 
+@option_groups
 def usage(
-    url: Url = None,
-    dir: Dir = FOLDER,  # noqa: A002 - the option's name
-    tenant: Tenants = ALL,
-    queue: Queues = ALL,
-    origin: From = None,
+    *,
+    source: EventOptions,
     rebuild: Rebuild = False,
     limit: Rows = ROWS_SHOWN,
-    master: Master = MASTER,
-    conf: Conf = None,
+    spark_options: SparkOptions,
     json: Json = False,
 ) -> None:
     """Write the usage of each tenant by day.
@@ -165,7 +151,7 @@ def usage(
     Example: headrace pipeline usage --limit 100
     """
     output = Output(json=json)
-    request = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    request = PipelineRequest.of(source, spark_options)
     with open_events(request, output) as work:
         if work is None:
             return

@@ -39,6 +39,8 @@ LOCKS = (
             "--extra=cli",
             "--extra=metrics",
             "--extra=tracing",
+            "--extra=http",
+            "--extra=service",
             "--extra=dev",
             "--constraint=requirements/build.txt",
         ),

@@ -11,6 +11,8 @@ from tests.cli.tree import functions
 
 APART = {
     ("demo",),
+    ("serve",),
+    *(("token", name) for name in ("make", "key", "show")),
     *(
         ("pipeline", name)
         for name in (
@@ -29,7 +31,7 @@ APART = {
     ),
     *(("pipeline", name) for name in ("replay", "backfill")),
 }
-"""They start Spark, and are tested beside the pipeline."""
+"""They start Spark or a service, and are tested beside the pipeline and the service."""
 
 DAY: tuple[tuple[tuple[str, ...], tuple[str, ...], dict[str, Any], str], ...] = (
     # the command, what is given to it, what programs are told of it, and what people read

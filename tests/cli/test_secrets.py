@@ -47,6 +47,7 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {
     ("feeds", "delete"): ["probe", "--yes"],
     ("doctor",): [],
     ("migrate",): [],
+    ("serve",): [],
     # Spark is started only for what is there.
     ("pipeline", "history"): ["--once", "--queue", "none"],
     ("pipeline", "stats"): ["--once", "--queue", "none"],
@@ -61,6 +62,8 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {
     ("pipeline", "map"): ["rows.csv", "--app", "app_of_secrets:app", "--kind", "probe", "--key", "n", "--name", "rows"],
 }
 """Every command that takes a URL, with arguments that bring it as far as the store."""
+LASTING = {("worker",), ("serve",)}
+"""They run until they are stopped, and have tests of their own."""
 SPARKED = {("pipeline", name) for name in ("ingest", "fleet", "map")}
 """Where the store is right they start Spark, and tests/pipeline looks at what that says."""
 APP = "from headrace import App\n\napp = App()\n\n\n@app.job\ndef probe(n: int) -> None: ...\n"
@@ -128,7 +131,7 @@ def test_no_command_shows_what_is_secret_in_its_url(
     (tmp_path / "app_of_secrets.py").write_text(APP)
     found: dict[str, object] = {}
 
-    for words in ARGUMENTS.keys() & functions().keys() - {("worker",), *(SPARKED if place is right else ())}:
+    for words in ARGUMENTS.keys() & functions().keys() - LASTING - (SPARKED if place is right else set()):
         for more in ([], ["--json"], ["--url", url], ["--help"]):
             code, told = main([*words, *ARGUMENTS[words], *more]), "".join(capfd.readouterr())
             if leaks(told) or (code not in PLACES[place] and more != ["--help"]):

@@ -41,6 +41,8 @@ COMMANDS: Final = {
     "feeds": Command("headrace.cli.feeds", "Create, fill, sort, follow and delete feeds."),
     "workers": Command("headrace.cli.workers", "Show the workers of the last day and the jobs they hold."),
     "doctor": Command("headrace.cli.doctor", "Check the store and everything in it, and say what to fix."),
+    "serve": Command("headrace.cli.serve", "Serve the store over HTTP to callers with tokens."),
+    "token": Command("headrace.cli.token", "Make keys and tokens for the service."),
     "migrate": Command("headrace.cli.migrate", "Bring the schema of the store to this version."),
     "pipeline": Command("headrace.cli.pipeline", "Build history, tables, statistics and the report with Spark."),
     "demo": Command("headrace.cli.demo.command", "Run sample jobs on SQLite and report on them with Spark."),

@@ -466,3 +466,95 @@ process with a handler still running in it."""
 
 FLEET_MARGIN_MS: Final = 10_000
 """The time beyond the grace of its workers after which Spark cancels a fleet."""
+
+HEAD_BYTES_MAX: Final = 16 * 1024
+"""The request line and headers of a request to the service: a token of 8 KiB, and as much again."""
+
+BEARER_BYTES_MAX: Final = 8 * 1024
+BEARER_HEADER_BYTES_MAX: Final = 512
+BEARER_CLAIMS_BYTES_MAX: Final = 6 * 1024
+BEARER_DEPTH_MAX: Final = 8
+"""A token, its decoded parts, and the nesting of its claims: those of identity providers are far smaller."""
+
+BEARER_SKEW_S: Final = 30
+"""How far clocks of an issuer and the service may differ."""
+
+BEARER_LIFETIME_S: Final = 24 * 3_600
+BEARER_LIFETIME_S_MAX: Final = 31 * 24 * 3_600
+"""The longest life of a token, by default and at most: a stolen one must end some day."""
+
+BEARER_CACHE_MAX: Final = 10_000
+BEARER_CACHE_MS: Final = 60_000
+"""Accepted tokens that the service remembers, and for how long: a removed key is unknown after a minute."""
+
+SUBJECT_CHARS_MAX: Final = 128
+"""Of a token's `sub`; it begins the names of workers."""
+
+QUEUE_PATTERNS_MAX: Final = 100
+"""Queues and feeds that a token may be limited to."""
+
+REQUEST_PATH_BYTES_MAX: Final = 4 * 1024
+REQUEST_QUERY_BYTES_MAX: Final = 8 * 1024
+REQUEST_BYTES_MAX: Final = 1024 * 1024
+REQUEST_BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bodies of requests: a payload as base64 with everything around it; a thousand small jobs, or thirty large ones."""
+
+GZIP_RATIO_MAX: Final = 100
+GZIP_BYTES_MIN: Final = 1024
+"""How far a request may expand, and the size from which answers are compressed."""
+
+JSON_DEPTH_MAX: Final = 64
+"""Levels of JSON in a request: deeper than any payload, and far from the recursion limit of every reader."""
+
+REQUEST_RECEIVE_S: Final = 10
+REQUEST_SEND_S: Final = 30
+KEEP_ALIVE_S: Final = 75
+"""A whole request must arrive, and an answer must be taken, within these; a longer idle connection is closed."""
+
+POLL_MS_MAX: Final = 30_000
+RESULT_POLL_MS_MAX: Final = 60_000
+"""How long a request may wait for a job or a result: proxies cut connections that are silent for longer."""
+
+POLLS_PER_TENANT_MAX: Final = 256
+POLLS_MAX: Final = 4_096
+STREAMS_PER_TENANT_MAX: Final = 100
+STREAMS_MAX: Final = 4_000
+REQUESTS_MAX: Final = 2_048
+"""Waiting, streaming and other requests of one process: each holds some 20 KiB."""
+
+STREAM_TOPICS_MAX: Final = 8
+STREAM_KEEP_ALIVE_S: Final = 15
+"""Topics of one stream, and the pause after which a silent one sends a comment, so that proxies keep it."""
+
+HTTP_SCAN_MAX: Final = 10_000
+HTTP_SEARCH_MS_MAX: Final = 2_000
+"""Jobs that a search over HTTP looks at, and how long; then it says how far it came."""
+
+QUEUE_CACHE_MAX: Final = 10_000
+QUEUE_CACHE_MS: Final = 10_000
+"""Queues whose number of shards the service remembers, and for how long: a deleted queue may come back with another."""
+
+REQUEST_ID_CHARS_MAX: Final = 64
+"""Of a caller's request id; a longer one is replaced."""
+
+AUTH_FAILURES_PER_MINUTE: Final = 20
+ADDRESSES_MAX: Final = 10_000
+"""Refused tokens of one address before it has to wait, and addresses that are remembered."""
+
+JWKS_BYTES_MAX: Final = 256 * 1024
+JWKS_KEYS_MAX: Final = 100
+JWKS_TIMEOUT_S: Final = 5
+JWKS_REFRESH_S: Final = 600
+JWKS_PAUSE_S: Final = 60
+JWKS_STALE_S: Final = 24 * 3_600
+"""An issuer's keys: size and number, how long a fetch may take, how often they are fetched, the pause between two
+fetches for unknown keys, and how long known ones stay valid while the issuer is away."""
+
+SNAPSHOT_ROWS_MAX: Final = 100_000
+"""Rows of a shard in one answer; larger shards are scanned in parts."""
+
+BACKLOG_CACHE_MS: Final = 1_000
+"""How long the backlog of a queue is remembered: an autoscaler must not become the load that it scales for."""
+
+DRAIN_S: Final = 15
+"""How long a service that was stopped waits for requests to end."""

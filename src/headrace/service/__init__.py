@@ -1,0 +1,1 @@
+"""The HTTP service: operations on jobs, queues and feeds for callers with a token."""

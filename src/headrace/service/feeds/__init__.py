@@ -1,0 +1,1 @@
+"""Operations on feeds and their items."""

@@ -1,0 +1,1 @@
+"""Operations on queues, journals and the store."""

@@ -17,7 +17,7 @@ def test_a_check_lists_the_steps_and_changes_nothing_and_migrating_takes_them(fi
 
     assert [(ran.code, ran.err) for ran in checks] == [(1, "")] * 2
     assert checks[1].lines == [
-        f"{shown}: there is no store yet; 1 step to take",
+        f"{shown}: no store yet; 1 step to take",
         "  0001_initial",
     ]
     assert (migrated.code, migrated.lines) == (

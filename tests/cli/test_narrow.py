@@ -80,7 +80,7 @@ def test_every_list_fits_a_terminal_of_80_columns_line_by_line(url: str, words: 
 def test_columns_that_are_left_out_are_named_unless_they_are_empty(url: str) -> None:
     crowd, few = run("queues", url=url, terminal=True, width=WIDTH), run("workers", url=url, terminal=True, width=WIDTH)
 
-    assert "columns left out of this narrow terminal: cancelled, done; --json has all" in crowd.out
+    assert "columns left out of this narrow terminal: cancelled, done; --json shows all" in crowd.out
     assert "left out" not in few.out
     assert fit(("queue", "waiting#", "done#"), [["mail", "1,000", "0"]], 14, ("done",)).left_out == []  # type: ignore[union-attr]
     assert fit(("queue", "waiting#", "done#"), [["mail", "1,000", "7"]], 4, ("done",)) is None

@@ -174,7 +174,7 @@ def test_handlers_for_trying_out_echo_fail_and_sleep(url: str) -> None:
     ran = run("worker", *wishes, *intervals, "-q", "trial", "--until-idle", "--log", "text", url=url)
 
     assert (ran.code, ran.lines) == (0, ["3 claimed: 2 done, 1 dead"])
-    assert "  app       none, only what --register names" in ran.err
+    assert "  app       none, only sample handlers" in ran.err
 
 
 def test_what_is_typed_beats_the_apps_own_store_and_that_beats_environment_and_table(

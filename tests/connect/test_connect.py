@@ -133,7 +133,7 @@ def test_rows_are_ingested_once_from_a_batch_and_from_a_stream(spark: SparkSessi
     assert len(waiting(url, Queue("acme"))) == len(waiting(url, Queue("streamed"))) == 20
     with pytest.raises(Refused, match="rows were refused, all others are written"):
         enqueue(spark.sql("SELECT 'no queue' AS kind, 'a b' AS queue"), url)
-    with pytest.raises(BadConfig, match=r"mapping payload .* names 'nope', which is not there; columns are"):
+    with pytest.raises(BadConfig, match=r"mapping payload .* names 'nope', which does not exist; columns are"):
         ingest_rows(rows, url, COLUMNS | {"payload": "struct(nope)"}, name="numbers", queue="acme")
 
 
@@ -165,7 +165,7 @@ def test_an_audit_finds_nothing_wrong_with_a_store_that_nobody_touched(spark: Sp
 
 
 def test_fleet_map_and_metrics_are_refused_with_one_sentence(spark: SparkSession, url: str) -> None:
-    sentence = "cannot run through Spark Connect, which shows no tasks and cancels none; use a master"
+    sentence = "cannot run through Spark Connect, which neither shows nor cancels tasks; use a master"
 
     with pytest.raises(BadConfig, match=f"^a fleet {sentence}"):
         run_fleet(spark, APP, url=url, workers=1)

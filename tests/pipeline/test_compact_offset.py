@@ -194,7 +194,7 @@ def test_an_idle_queue_that_was_deleted_is_refused_or_left_out(url: str) -> None
 
     with (
         playing(checkpoint, url=url) as run,
-        pytest.raises(Refused, match=r"of shards that were idle since .*: a queue is gone or was made anew"),
+        pytest.raises(Refused, match=r"of shards that were idle since .*: a queue was deleted or created again"),
     ):
         run.batch()
     with playing(checkpoint, url=url, failOnDataLoss="false") as run:

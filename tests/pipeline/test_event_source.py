@@ -44,7 +44,7 @@ def test_a_missing_source_is_refused_before_spark_wraps_the_error(spark: SparkSe
 
     with pytest.raises(BadConfig, match="there is no store at"):
         read_journal(spark, url_of(tmp_path / "gone.db"))
-    with pytest.raises(BadConfig, match=r"there is no history in .*; name the store whose journal is to be read"):
+    with pytest.raises(BadConfig, match=r"there is no history in .*; give the store whose journal to read"):
         events(spark, None, data_dir)
     with pytest.raises(BadConfig, match=r"there is no history in .*headrace pipeline history"):
         events(spark, None, data_dir, origin="history")

@@ -273,7 +273,7 @@ def test_changes_that_retention_dropped_unread_are_refused_or_skipped_and_counte
         pytest.raises(
             Refused,
             match=r"read feed default/news up to seq 2, and retention has dropped what follows up to 8; .*"
-            r"new checkpoint, or set option failOnDataLoss=false to go on without the 6 changes",
+            r"new checkpoint, or set option failOnDataLoss=false to continue without the 6 changes",
         ),
     ):
         run.batch()
@@ -307,7 +307,7 @@ def test_changes_that_retention_drops_under_a_task_are_refused_or_skipped_and_re
 
     with (
         playing(kept, url=url, what="feed") as run,
-        pytest.raises(Refused, match=r"is to read feed default/news from seq 1 on, and that is not there any more"),
+        pytest.raises(Refused, match=r"is to read feed default/news from seq 1 on, which was dropped"),
     ):
         run.batch()
     with playing(kept, url=url, what="feed", failOnDataLoss="false") as run:
@@ -477,7 +477,7 @@ def test_an_unknown_feed_is_refused_and_so_are_starting_offsets_of_a_batch(tmp_p
         run.batch()
     with playing(kept, url=url, what="feed", feed="news,nwes") as run, pytest.raises(BadConfig, match=r"feed 'nwes'"):
         run.batch()
-    with pytest.raises(BadConfig, match=r"startingOffsets is for streams of feed, and a batch gives what is there"):
+    with pytest.raises(BadConfig, match=r"startingOffsets is for streams of feed, and a batch reads everything"):
         Batch(url=url, what="feed", startingOffsets="latest")
 
 

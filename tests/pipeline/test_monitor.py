@@ -90,7 +90,7 @@ def test_changes_are_a_table_and_items_of_the_tenants_feeds_and_again_they_are_e
 
 
 def test_the_command_for_changes_refuses_a_folder_without_their_tables(spark: SparkSession, data_dir: DataDir) -> None:
-    with pytest.raises(BadConfig, match=r"made of the table stats, which .* lacks; write it with: .* stats --once"):
+    with pytest.raises(BadConfig, match=r"need the table stats, which .* lacks; write it with: .* stats --once"):
         write_changes(spark, data_dir)
 
 

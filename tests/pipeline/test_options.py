@@ -138,7 +138,7 @@ def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
             {"queuePattern": "a("},
             "option queuePattern is 'a(', which is not a valid regular expression (missing ), untermin",
         ),
-        ({"queue": "a", "queuePattern": "b"}, "options queue and queuePattern both name the queues to read; give one"),
+        ({"queue": "a", "queuePattern": "b"}, "options queue and queuePattern both select the queues; give one"),
         ({"what": "feed", "queuePattern": "x"}, "has no option 'queuePattern' to read feed"),
         ({"feed": "x"}, "has no option 'feed' to read journal"),
         ({"what": "feed", "queue": "x"}, "has no option 'queue' to read feed"),
@@ -154,8 +154,8 @@ def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
         ({"minPartitions": "²"}, "option minPartitions is '²'"),
         ({"maxEventsPerTrigger": "1", "maxOffsetsPerTrigger": "1"}, "mean the same; give one of them"),
         ({"minEventsPerTrigger": "1", "minOffsetsPerTrigger": "1"}, "mean the same; give one of them"),
-        ({"minEventsPerTrigger": "9", "maxEventsPerTrigger": "8"}, "is 9 and maxEventsPerTrigger 8; give a minimum"),
-        ({"maxTriggerDelay": "5m"}, "maxTriggerDelay is how long minEventsPerTrigger waits; give both of them"),
+        ({"minEventsPerTrigger": "9", "maxEventsPerTrigger": "8"}, "is 9 and maxEventsPerTrigger 8; lower the minimum"),
+        ({"maxTriggerDelay": "5m"}, "maxTriggerDelay bounds the wait for minEventsPerTrigger; give both"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(url: str, given: dict[str, str], sentence: str) -> None:
@@ -186,7 +186,9 @@ def test_an_option_of_a_write_that_makes_no_sense_is_refused(url: str, given: di
 
 
 def test_a_column_that_is_not_there_is_refused_with_the_known_ones(url: str) -> None:
-    with pytest.raises(BadConfig, match="option columns names 'sequence', which is not there; known columns: tenant,"):
+    with pytest.raises(
+        BadConfig, match="option columns names 'sequence', which does not exist; known columns: tenant,"
+    ):
         table_of(SourceOptions.parse({"url": url, "columns": "id,sequence"}))
 
 

@@ -69,7 +69,9 @@ def test_small_ranges_share_a_batch(url: str) -> None:
 def test_events_that_retention_drops_under_a_reader_are_not_skipped_in_silence(url: str) -> None:
     tell(url, fill(QUEUE, 9), keep(SHARD, 3))
 
-    with pytest.raises(StoreUnavailable, match=r"default/mail/0 after seq 2 were dropped while they were read"):
+    with pytest.raises(
+        StoreUnavailable, match=r"default/mail/0 after seq 2 were dropped by retention while they were read"
+    ):
         seqs(url, [Span(SHARD, 2, 9)])
 
 

@@ -9,7 +9,7 @@ from headrace.pipeline.source.arrow import prefetch
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "headrace-ahead"]
+    return [thread.name for thread in threading.enumerate() if thread.name == "headrace-prefetch"]
 
 
 def test_everything_comes_in_order_and_the_thread_ends() -> None:
@@ -48,5 +48,5 @@ def test_a_reader_that_stops_early_closes_the_generator_in_its_thread() -> None:
     assert [next(made), next(made)] == [0, 1]
     made.close()
 
-    assert closed_in == ["headrace-ahead"]
+    assert closed_in == ["headrace-prefetch"]
     assert threads() == []

@@ -103,7 +103,7 @@ def test_a_shard_that_is_not_named_is_read_whole(url: str) -> None:
         (
             {"startingOffsets": "latest", "endingOffsets": "earliest"},
             BadConfig,
-            "seq 11 and endingOffsets seq 1; begin",
+            "seq 11 and endingOffsets seq 1; start",
         ),
     ],
 )

@@ -318,7 +318,7 @@ def test_without_payloads_and_with_columns_only_what_is_asked_for_is_there(file_
     assert {"payload", "headers", "result"}.isdisjoint(jobs[0])
     assert "payload_bytes" in jobs[0]
     assert [list(row) for row in dead] == [["dead_letter", "payload"]] * 2
-    with pytest.raises(BadConfig, match=r"option columns names 'payload', which is not there; known columns: tenant"):
+    with pytest.raises(BadConfig, match=r"option columns names 'payload', which does not exist; known columns: tenant"):
         Batch(url=file_url, what="dead", tenant="acme", payloads="false", columns="payload")
 
 

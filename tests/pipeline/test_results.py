@@ -162,7 +162,7 @@ def test_losses_are_refused_as_they_are_for_the_journal(tmp_path: Path) -> None:
 
     with playing(kept, **options) as run, pytest.raises(Refused, match=r"acme/news/0 up to seq 3, and retention has"):
         run.batch()
-    with pytest.raises(BadConfig, match=r"startingOffsets is for streams of results, and a batch gives what is there"):
+    with pytest.raises(BadConfig, match=r"startingOffsets is for streams of results, and a batch reads everything"):
         Batch(url=url, what="results", startingOffsets="earliest")
 
 

@@ -132,7 +132,7 @@ def test_a_java_that_does_not_start_spark_is_named_with_its_last_words(tmp_path:
     )
 
     last = ran.stderr.strip().splitlines()[-1]
-    assert f"BadConfig: Spark did not start on the Java in {tmp_path}; it said:" in last
+    assert f"BadConfig: Spark did not start on the Java in {tmp_path}; its last lines:" in last
     assert "there is no room on this machine" in last
 
 

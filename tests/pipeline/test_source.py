@@ -175,7 +175,7 @@ def test_a_missing_file_is_refused_and_not_made(spark: SparkSession, tmp_path: P
 
 
 def test_a_schema_from_outside_is_refused(spark: SparkSession, file_url: str) -> None:
-    with pytest.raises(AnalysisException, match=r"has columns of its own; leave out \.schema"):
+    with pytest.raises(AnalysisException, match=r"has fixed columns; leave out \.schema"):
         spark.read.format("headrace").schema("id string").options(url=file_url).load().collect()
 
 

@@ -137,10 +137,10 @@ async def test_a_replay_that_is_not_answered_is_looked_up_before_it_is_asked_for
         (
             "kind string",
             {"queue": "mail"},
-            r"replays need columns 'shard' and 'dead_letter', as what=dead gives them, or 'id'",
+            r"replays need columns 'shard' and 'dead_letter', as read with what=dead, or 'id'",
         ),
         ("id string", {}, r"replays need a queue; give a column 'queue' or option queue"),
-        ("id int", {"queue": "mail"}, r"column 'id' of what is written as dead must be string; found int; cast it"),
+        ("id int", {"queue": "mail"}, r"column 'id' of a write with what=dead must be string; found int; cast it"),
         (
             "id string",
             {"queue": "mail"},

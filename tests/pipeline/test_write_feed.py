@@ -127,7 +127,7 @@ def test_rows_that_are_no_items_are_refused_and_all_others_published(url: str) -
         (
             f"{COLUMNS}, happened_at timestamp",
             "stats",
-            r"there is no column 'happened_at' in what is written as feed; put it into the item",
+            r"a write with what=feed has no column 'happened_at'; put it into the item",
         ),
     ],
 )

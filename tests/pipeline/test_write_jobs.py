@@ -224,7 +224,7 @@ def test_refused_rows_can_be_counted_only_as_those_of_a_queue_that_was_made_othe
 
     assert shown(written) == {"created": 1, "refused": {"wrong_shards": 1, "bad_payload": 1}}
     assert written.examples["wrong_shards"].endswith(
-        "queue 'news' was made with another number of shards meanwhile; write again"
+        "queue 'news' was created with another number of shards meanwhile; write again"
     )
 
 
@@ -315,15 +315,15 @@ async def test_what_is_not_answered_is_sent_again_and_counted_once() -> None:
 @pytest.mark.parametrize(
     ("columns", "options", "sentence"),
     [
-        ("kind string, color string", {}, r"no column 'color' in what is written as jobs; put it into the payload"),
-        ("kind int", {}, r"column 'kind' of what is written as jobs must be string; found int; cast it"),
+        ("kind string, color string", {}, r"what=jobs has no column 'color'; put it into the payload"),
+        ("kind int", {}, r"column 'kind' of a write with what=jobs must be string; found int; cast it"),
         ("kind string, run_at string", {}, r"column 'run_at' .* must be timestamp; found string; cast it"),
         ("kind string, run_at timestamp_ntz", {}, r"must be timestamp; found timestamp_ntz; cast it"),
         ("kind string, headers map<string;int>", {}, r"must be map<string,string>; found map<string,int>"),
         ("kind string, payload binary", {}, r"column 'payload' .* found binary; cast it"),
-        ("kind string, kind string", {}, r"column 'kind' is there 2 times; select it once"),
+        ("kind string, kind string", {}, r"column 'kind' occurs 2 times; select it once"),
         ("payload string", {}, r"jobs need a kind; give a column 'kind' or option kind"),
-        ("kind string", {"keyTtl": "0s"}, r"option keyTtl is 0; rows must be known as written for some time"),
+        ("kind string", {"keyTtl": "0s"}, r"option keyTtl is 0; give how long keys are remembered"),
         ("kind string", {"name": "a/b"}, r"option name is 'a/b'; use printable characters other than '/'"),
     ],
 )
@@ -360,7 +360,7 @@ def test_spark_shows_the_sentence_of_a_write_that_is_refused(spark: SparkSession
         writer.save()
     with pytest.raises(AnalysisException, match=r"added, never overwritten; write with \.mode\('append'\)"):
         writer.mode("overwrite").save()
-    with pytest.raises(BadConfig, match=r"^there is no column 'color' in what is written as jobs; [^\n]*$"):
+    with pytest.raises(BadConfig, match=r"^a write with what=jobs has no column 'color'; [^\n]*$"):
         enqueue(frame.selectExpr("kind", "1 as color"), file_url, queue="mail")
 
 

@@ -1,4 +1,4 @@
-"""Starts Spark from an archive of its classes, which `python -m headrace.pipeline.class_data_archive` makes."""
+"""Starts Spark from a class data archive (AppCDS), which `python -m headrace.pipeline.class_data_archive` makes."""
 
 import asyncio
 import os
@@ -22,23 +22,23 @@ from headrace.pipeline.java import Java, cache_folder, find_java, packaged_java
 from headrace.stores.open import open_store
 
 OPTIONS = "SPARK_SUBMIT_OPTS"
-"""Further options for Spark's Java. A setting of Spark would replace the one in the user's spark-defaults.conf."""
+"""Java options in the environment: a setting of Spark would override the user's spark-defaults.conf."""
 DUMP_SECONDS_MAX = 300
-"""Java writes the archive when it ends; 10 s on an idle core."""
+"""Java writes the archive when it exits; 10 s on an idle core."""
 
 _QUIET = "-Xlog:disable -Xlog:all=warning:stderr"
-"""Java warns on stdout by itself, where a command prints its answer."""
+"""Java prints warnings on stdout by default, which belongs to the command."""
 
 
 def archive_path(java: Java, cache: Path) -> Path:
-    """Where the archive for this Java and this Spark is kept, if it was made."""
+    """The path of the archive for this Java and this Spark."""
     spark = sha256(str(Path(pyspark.__file__).resolve().parent).encode()).hexdigest()[:8]
     return cache / f"spark-{pyspark.__version__}-{spark}-java-{java.version}.jsa"
 
 
 @contextmanager
 def use_archive(archive: Path) -> Iterator[None]:
-    """Within this block, Spark's Java starts from the archive if there is one; Java skips classes that differ."""
+    """Within this block, Spark's Java starts from the archive if it exists; Java skips classes that differ."""
     if not archive.is_file() or any(map(str.isspace, str(archive))):  # Spark splits options at spaces
         yield
         return
@@ -48,7 +48,7 @@ def use_archive(archive: Path) -> Iterator[None]:
 
 @contextmanager
 def java_options(options: str) -> Iterator[None]:
-    """Within this block, Spark's Java is started with these options as well; the user's own come later and win."""
+    """Within this block, Spark's Java starts with these options, too; the user's come later and win."""
     before = os.environ.get(OPTIONS)
     os.environ[OPTIONS] = options if before is None else f"{options} {before}"
     try:
@@ -63,10 +63,10 @@ def java_options(options: str) -> Iterator[None]:
 def make_archive(*, anew: bool = False) -> Path:
     """Make the archive that sessions on this machine start from, if it is missing or `anew` is set; return its path.
 
-    It takes about half a minute and 200 MB below `$XDG_CACHE_HOME/headrace` or `~/.cache/headrace`. It needs a process
-    of its own, since Java writes it when it ends. Another Java or Spark has an archive of its own.
+    Takes about half a minute and 200 MB below `$XDG_CACHE_HOME/headrace` or `~/.cache/headrace`. Needs a process in
+    which no Spark has run, since Java writes the archive when it exits. Each Java and each Spark has its own archive.
     """
-    from headrace.pipeline.spark_session import SHORT_RUN, session  # which starts from archives
+    from headrace.pipeline.spark_session import SHORT_RUN, session  # imports this module
 
     if SparkContext._gateway is not None:
         raise BadConfig("the archive is made when Java ends; make it in a process in which no Spark has run")
@@ -77,7 +77,7 @@ def make_archive(*, anew: bool = False) -> Path:
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         archive.unlink(missing_ok=True)
-        # Written beside its place and renamed, so that no session starts from half an archive.
+        # Written to a temporary name and renamed, so that no session starts from half an archive.
         with tempfile.TemporaryDirectory(prefix=".spark-", dir=archive.parent) as folder:
             fresh = Path(folder) / "fresh.jsa"
             with java_options(f"-XX:ArchiveClassesAtExit={fresh} -Xlog:disable"):

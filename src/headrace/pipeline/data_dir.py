@@ -1,4 +1,4 @@
-"""The folder that holds what the pipeline has made: the history of events, tables, and the report."""
+"""Locates the history, tables and report in the data folder of a pipeline."""
 
 from pathlib import Path
 
@@ -7,13 +7,13 @@ from msgspec import Struct
 from headrace.pipeline.storage.location import Location
 
 TABLES = ("jobs", "attempts", "stats", "errors", "usage", "changes", "freshness", "findings")
-"""Tables by name; each is a folder of its own."""
+"""The names of the tables; each is a folder."""
 LIVES = "lives"
-"""The table that holds what the next run of jobs needs of the earlier ones."""
+"""The table of open lives, from which the next update of the table of jobs continues."""
 
 
 class DataDir(Struct, frozen=True):
-    """Where everything lies in the folder `folder`: on a disk that all machines see, or on object storage."""
+    """The data folder, on a disk that all machines see or on object storage."""
 
     folder: Path | Location
 
@@ -29,11 +29,11 @@ class DataDir(Struct, frozen=True):
 
     @property
     def report(self) -> Path:
-        """The page that shows them; on a local disk only."""
+        """The HTML report; on a local disk only."""
         return self.path / "report.html"
 
     def location(self, name: str) -> Location:
-        """Where a table lies."""
+        """The location of a table."""
         if name not in (*TABLES, LIVES):
             raise ValueError(f"{name} is not a table; tables: {', '.join(TABLES)}")
         return Location.parse(self.folder).child(name)

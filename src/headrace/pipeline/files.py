@@ -1,4 +1,4 @@
-"""Writes files whole or not at all, exchanges folders in one step, and locks files."""
+"""Writes files atomically, exchanges folders atomically, and locks files."""
 
 import ctypes
 import errno
@@ -12,13 +12,13 @@ from typing import BinaryIO
 from headrace.model.errors import BadConfig
 
 _HERE = -100
-"""AT_FDCWD: paths are taken as they are."""
+"""AT_FDCWD: relative paths start in the current folder."""
 _EXCHANGE = 2
 """RENAME_EXCHANGE."""
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file, safe on disk: a reader sees all of the old one or all of the new one."""
+    """Replace a file atomically and sync it to disk."""
     fresh = path.with_name(f".{path.name}.new")
     with fresh.open("wb") as file:
         file.write(content)
@@ -29,7 +29,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sync_file(file: Path) -> None:
-    """Make the content of a file that another process has written safe on disk."""
+    """Sync a file that another process has written to disk."""
     handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -38,7 +38,7 @@ def sync_file(file: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe on disk."""
+    """Sync the names in a folder to disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -47,7 +47,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Exchange two folders of one file system in one step: a reader sees one or the other, never half."""
+    """Exchange two folders of one file system atomically."""
     library = ctypes.CDLL(None, use_errno=True)
     rename = getattr(library, "renameat2", None)
     if rename is None:
@@ -62,14 +62,14 @@ def exchange(one: Path, other: Path) -> None:
 
 def _unable(folder: Path) -> BadConfig:
     return BadConfig(
-        f"the file system of {folder} cannot let two folders change places in one step, which keeps readers from seeing"
-        " half a table; use a local disk under Linux, or a table in Delta's format"
+        f"the file system of {folder} cannot exchange two folders atomically, without which readers would see half a"
+        " table; use a local disk under Linux, or a table in Delta's format"
     )
 
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Wait for the lock file at `path` and hold it, exclusively or shared; it is free again when the process ends."""
+    """Lock the file at `path` for this block, exclusively or shared; waits for it. The lock ends with the process."""
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
@@ -77,13 +77,13 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
 
 @contextmanager
 def exclusive(path: Path, message: str) -> Iterator[None]:
-    """Hold the lock file at `path`, or refuse with the message when another holder has it."""
+    """Lock the file at `path` for this block; raises `BadConfig` with the message if it is locked."""
     with open_exclusive(path, message):
         yield
 
 
 def open_exclusive(path: Path, message: str) -> BinaryIO:
-    """The lock file at `path`, locked until it is closed or the process ends; refuses as `exclusive` does."""
+    """The file at `path`, locked until it is closed or the process ends; refuses like `exclusive`."""
     file = path.open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Says how far each table of a data folder is behind its store, queue by queue."""
+"""Measures how far each table of a data folder is behind its store, by queue."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DERIVED = ("jobs", "attempts", "errors", "usage")
-"""Tables that remember the last batch of the history that is in them."""
+"""Tables that store the last batch of the history that they contain."""
 VERSIONS_MAX = 30
-"""Versions of the history's log that are opened to find a batch: a table that is further behind is left out."""
+"""Versions of the history's log to open for a batch: a table that is further behind is left out."""
 SCHEMA = (
     "table_name string, tenant string, queue string, events_behind bigint, behind_ms bigint, read_until timestamp,"
     " store_until timestamp, as_of timestamp"
@@ -40,35 +40,35 @@ SCHEMA = (
 
 
 class ReadPosition(Struct, frozen=True):
-    """The last event of a shard that a table knows."""
+    """The last event of a shard in a table."""
 
     seq: int
     at_ms: int | None = None
-    """When it happened, where the table remembers that."""
+    """When it happened, if the table stores that."""
 
 
 class Freshness(Struct, frozen=True, kw_only=True):
-    """How far a table has come with the events of a queue."""
+    """How far a table is behind the events of a queue."""
 
     table_name: str
     tenant: str
     queue: str
     events_behind: int
-    """Events in the store's journal that the table does not know."""
+    """Events in the store's journal that are not in the table."""
     behind_ms: int | None
-    """From the last event that it knows to the last one in the store; 0 when it knows all, None when that event's time
-    is not known."""
+    """From the last event in the table to the last one in the store; 0 for a current table, None if the time is
+    unknown."""
     read_until_ms: int | None
-    """When the last event happened that the table knows."""
+    """The time of the last event in the table."""
     store_until_ms: int | None
-    """When the last event of the queue happened; None when its journal is empty."""
+    """The time of the last event of the queue; None for an empty journal."""
     as_of_ms: int
 
 
 def freshness(url: str, data_dir: DataDir, *, tenant: str = ALL, queue: str = ALL) -> list[Freshness]:
-    """Compare a data folder with the store at `url`, for each table that remembers how far it has read.
+    """Compare the tables of a data folder with the store at `url`, if they store how far they have read.
 
-    What is furthest behind comes first. Needs no Spark.
+    Returns the tables that are furthest behind first. Needs no Spark.
     """
     options = SourceOptions.parse({"url": url, "tenant": tenant, "queue": queue})
     with connect(url) as (runner, store):
@@ -76,7 +76,7 @@ def freshness(url: str, data_dir: DataDir, *, tenant: str = ALL, queue: str = AL
 
 
 async def _measure(store: Store, options: SourceOptions, data_dir: DataDir) -> list[Freshness]:
-    # Before the store: what a table learns meanwhile must not make it look ahead of the store.
+    # Read before the store, so that a table cannot seem to be ahead of it.
     known = positions_of(data_dir)
     queues = await find_queues(store, options)
     bounds = await bounds_of(store.journal, [shard for each in queues for shard in each.all_shards()])
@@ -88,9 +88,8 @@ async def _measure(store: Store, options: SourceOptions, data_dir: DataDir) -> l
 def positions_of(data_dir: DataDir) -> dict[str, dict[str, ReadPosition]]:
     """How far each table has read each shard, by `tenant/queue/shard`.
 
-    Tables of all tenants and queues that were made of the history have read what it had at their last batch; tables of
-    a part, or of a journal, are left out, and those that are many batches behind.
-    """
+    A table from the whole history has read the events of the history at its last batch. Tables from a part of it or
+    from a journal are left out, and those that are many batches behind."""
     found: dict[str, dict[str, ReadPosition]] = {}
     history = read_state(data_dir.history)
     if history is not None:
@@ -168,6 +167,6 @@ def freshness_frame(spark: "SparkSession", found: Sequence[Freshness]) -> "DataF
 
 
 def _events_behind(there: Bounds, known: ReadPosition) -> int:
-    """Events of a shard that are kept and not known: all of them where the journal was made anew since."""
+    """Kept events of a shard that are not in the table: all of them if the journal was created again."""
     seq = known.seq if known.seq <= there.last_seq else 0
     return there.last_seq - max(seq, there.first_seq - 1)

@@ -18,16 +18,16 @@ from headrace.model.errors import BadConfig
 from headrace.pipeline.packages import parse_version, spark_version
 
 LINES_KEPT_MAX = 200
-"""Of a start that failed; the cause stands near the end."""
+"""Of a failed start, whose cause is near the end."""
 WAIT_SECONDS_MAX = 5.0
-"""For a thread that only has to read what is in a pipe already."""
+"""For a thread that only drains a pipe."""
 
 JAVA_MAJOR_MIN = 17
 """Spark 4 does not start on anything older."""
 SPARK_JAVA_MAJOR_MAX = None if parse_version(spark_version()) >= (4, 2) else 23
-"""Spark 4.1 brings a Hadoop that asks Java 24 and newer for something that is gone."""
+"""The Hadoop of Spark 4.1 needs a class that Java 24 has removed."""
 ANSWER_SECONDS_MAX = 30
-"""A Java that takes longer to say its version is broken (or a stub that waits for a click)."""
+"""A Java that takes longer to print its version is broken (or a stub that waits for a click)."""
 
 _VERSION = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
 _HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
@@ -135,13 +135,13 @@ def parse_properties(output: str, program: Path) -> Java | None:
     version = _VERSION.search(output)
     if version is None:
         return None
-    # Read rather than derived: a `java` on PATH may be a link, or a script that picks one of several.
+    # Not derived from the path: a `java` on PATH may be a link or a script.
     home = _HOME.search(output)
     return Java(Path(home[1].strip()) if home else program.parent.parent, version[1], int(version[2]))
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """The folder for files that can be made again."""
+    """The folder for caches."""
     cache = environment.get("XDG_CACHE_HOME", "")
     if cache.startswith("/"):
         return Path(cache) / "headrace"
@@ -165,12 +165,12 @@ def shim_home(cache: Path, packaged: PackagedJava) -> Path:
 
 
 def shim_text(program: Path) -> str:
-    """The script that stands in for `program`."""
+    """The script that starts `program`."""
     return _SHIM.replace("{java}", shlex.quote(str(program)))
 
 
 def _is_usable(shim: Path) -> bool:
-    # A shim of another environment with the same version serves as well: the two would overwrite each other for ever.
+    # A shim of another environment with this version will do: the two would overwrite each other for ever.
     if not os.access(shim, os.X_OK):
         return False
     text = shim.read_text(errors="replace")
@@ -181,7 +181,7 @@ def _is_usable(shim: Path) -> bool:
 
 def _write(shim: Path, text: str) -> None:
     shim.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its final place and renamed, so that another process never starts half a script.
+    # Written to a temporary name and renamed, so that another process never starts half a script.
     handle, name = tempfile.mkstemp(prefix=".java-", dir=shim.parent)
     try:
         with os.fdopen(handle, "w") as file:
@@ -194,11 +194,11 @@ def _write(shim: Path, text: str) -> None:
 
 
 class JavaStderr:
-    """The reading end of a process's stderr: closed, it keeps the lines; open, it copies them to our stderr."""
+    """Reads a process's stderr: closed, it keeps the lines; open, it copies them to our stderr."""
 
     def __init__(self) -> None:
         reader, self.writer = os.pipe()
-        """`writer` is the descriptor to start the process with."""
+        """`writer` is the descriptor for the process."""
         self._lines: deque[bytes] = deque(maxlen=LINES_KEPT_MAX)
         self._mark: bytes | None = None
         self._is_open = False
@@ -209,7 +209,7 @@ class JavaStderr:
         self._thread.start()
 
     def close_writer(self) -> None:
-        """Let go of the writing end once the process has it, so that the process's end is seen."""
+        """Close the writing end once the process has it, so that the end of the process ends the pipe."""
         os.close(self.writer)
 
     def close(self) -> None:
@@ -219,9 +219,9 @@ class JavaStderr:
         self._is_open = False
 
     def open_after(self, mark: str) -> None:
-        """Drop the lines that were kept, and copy those that follow the line ending in `mark`; print the mark next.
+        """Drop the kept lines, and copy the lines after one that ends in `mark`; print the mark next.
 
-        A pipe is read later than it is written: without the mark, the last lines of the start would slip through.
+        A pipe is read later than it is written: without the mark, the last lines of the start would be copied.
         """
         self._mark = mark.encode()
 
@@ -230,7 +230,7 @@ class JavaStderr:
         self._opened.wait(WAIT_SECONDS_MAX)
 
     def text(self) -> str:
-        """The lines that were kept of a process that has ended."""
+        """The kept lines of an ended process."""
         self._thread.join(WAIT_SECONDS_MAX)
         return b"".join(self._lines).decode(errors="replace")
 
@@ -253,5 +253,5 @@ def _copy(line: bytes) -> None:
     try:
         os.write(2, line)
     except OSError:
-        # Our own stderr is closed, and Java would block on a full pipe if nobody read it.
+        # Our stderr is closed; go on reading, since Java blocks on a full pipe.
         return

@@ -29,7 +29,7 @@ from headrace.stores.contract.store import Store
 FEED = "changes"
 INSTANCE = "spark changes"
 PUBLISHED_MAX = 1_000
-"""Changes of a tenant in one run, those that moved most: a feed is read by people."""
+"""The largest changes of a tenant in one run, since people read the feed."""
 FINDINGS = (
     "what string, tenant string, queue string, shard int, id string, journal string, store string, seq bigint,"
     " hint string"
@@ -38,9 +38,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 def write_changes(spark: SparkSession, data_dir: DataDir, *, until_ms: int | None = None) -> int:
-    """Write the table of changes from those of statistics and errors, and say how many rows it has.
+    """Write the table of changes from those of statistics and errors; returns its number of rows.
 
-    The 24 hours up to `until_ms` are compared with the 24 hours before; by default up to the end of the last window.
+    Compares the 24 hours up to `until_ms`, by default the end of the last window, with the 24 hours before.
     """
     check_tables(data_dir)
     stats = read_table(spark, data_dir, "stats")
@@ -52,19 +52,19 @@ def write_changes(spark: SparkSession, data_dir: DataDir, *, until_ms: int | Non
 
 
 def check_tables(data_dir: DataDir) -> None:
-    """Refuse a folder without the tables that changes are made of."""
+    """Refuse a folder without the tables that changes need."""
     for name, command in (("stats", "stats --once"), ("errors", "errors")):
         if not data_dir.table(name).exists():
             raise BadConfig(
-                f"changes are made of the table {name}, which {data_dir.folder} lacks; write it with: headrace pipeline"
+                f"changes need the table {name}, which {data_dir.folder} lacks; write it with: headrace pipeline"
                 f" {command}"
             )
 
 
 def publish_changes(url: str, frame: DataFrame, *, feed: str = FEED) -> int:
-    """Publish changes to the feed of this name of each tenant, and say how many items were written.
+    """Publish changes to this feed of each tenant; returns the number of written items.
 
-    An item's id is the day, the queue and what moved: a run later that day edits it. A feed that is missing is created.
+    An item's id is the day, the queue and the measure, so that a later run of the day edits it. Creates missing feeds.
     """
     _ = FeedName(feed)
     rows: dict[str, list[Publication]] = defaultdict(list)
@@ -105,12 +105,12 @@ async def _publish(store: Store, feed: FeedName, publications: Sequence[Publicat
 
 
 def write_freshness(spark: SparkSession, found: Sequence[Freshness], data_dir: DataDir) -> int:
-    """Write how far each table is behind the store, as `freshness` has found it, and say how many rows that are."""
+    """Write the table of freshness from the result of `freshness`; returns its number of rows."""
     return _replace_rows(freshness_frame(spark, found), table_of(data_dir, "freshness"))
 
 
 def write_findings(spark: SparkSession, findings: Sequence[Finding], data_dir: DataDir) -> int:
-    """Write what an audit has found, and say how many rows that are; without findings the table is empty."""
+    """Write the table of findings of an audit, which may be empty; returns its number of rows."""
     return _replace_rows(findings_frame(spark, findings), table_of(data_dir, "findings"))
 
 
@@ -120,7 +120,7 @@ def findings_frame(spark: SparkSession, findings: Sequence[Finding]) -> DataFram
 
 
 def _replace_rows(frame: DataFrame, table: DataTable) -> int:
-    """Write these rows in place of those that the table has, in one transaction, and say how many they are."""
+    """Replace the rows of a table in one transaction; returns their number."""
     old = table.prepare().files()
     files = write_files(frame.coalesce(1), table)
     if files or old:

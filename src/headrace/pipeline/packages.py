@@ -1,4 +1,4 @@
-"""Says what to install where Spark is missing or too old."""
+"""Refuses a missing or too old Spark with the command to install it."""
 
 import sys
 from collections.abc import Iterator
@@ -16,12 +16,11 @@ MISSING = "the pipeline needs Spark; pip install 'headrace[spark]'"
 
 @contextmanager
 def needing_spark() -> Iterator[None]:
-    """Within this block, where modules are imported, a package that is missing or too old is refused with what to
-    do."""
+    """Within this block of imports, a missing or too old package raises `BadConfig` with what to install."""
     try:
         yield
     except ImportError as error:
-        # Names that an old Spark lacks fail to import as well.
+        # An old Spark lacks names, which fails the import, too.
         found = getattr(sys.modules.get("pyspark"), "__version__", None)
         if found is not None:
             check_version(found)
@@ -31,13 +30,13 @@ def needing_spark() -> Iterator[None]:
 
 
 def check_packages() -> None:
-    """Refuse at once, without importing any of them, what `needing_spark` would refuse later."""
+    """Refuse missing packages without importing any of them."""
     if any(find_spec(name) is None for name in PACKAGES):
         raise BadConfig(MISSING)
 
 
 def check_version(found: str) -> None:
-    """Refuse a version of Spark that the pipeline cannot run on."""
+    """Refuse a version of Spark that is too old for the pipeline."""
     if parse_version(found) < SPARK_MIN:
         raise BadConfig(
             f"the pipeline needs Spark {'.'.join(map(str, SPARK_MIN))} or newer, and this is {found}; pip install -U"
@@ -52,7 +51,7 @@ def parse_version(text: str) -> tuple[int, int]:
 
 
 def spark_version() -> str:
-    """The version of Spark that is installed, without importing it; that of the newest where pip does not know."""
+    """The installed version of Spark, without importing it; a newer one if pip does not know it."""
     try:
         return version("pyspark")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Spark types for payloads and results: from annotations, from the JSON that is there, and merged."""
+"""Derives Spark types for payloads and results from annotations or samples of JSON, and merges them."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from headrace.worker.handlers import Handler
 
 FIELDS_MAX = 200
-"""Of a struct. An object with more has ids for names, and becomes a JSON string."""
+"""Of a struct. An object with more fields probably has ids as names, and becomes a JSON string."""
 DEPTH_MAX = 12
-"""Of structs within structs, lists and maps; what is deeper, such as a tree, becomes a JSON string."""
+"""Of nested structs, lists and maps; deeper values, such as trees, become JSON strings."""
 TEXT = StringType()
 
 _SCALARS: dict[type, DataType] = {
@@ -54,25 +54,25 @@ _OBJECTS = (inspect.StructType, inspect.TypedDictType, inspect.DataclassType)
 
 
 class PayloadTypes(Struct, frozen=True):
-    """The types of a kind's payload and result; a string holds the JSON as it is."""
+    """The types of a kind's payload and result; a string holds the JSON itself."""
 
     payload: DataType = TEXT
     result: DataType = TEXT
 
 
 class TypeChange(Struct, frozen=True):
-    """What a merge did to one place of a type."""
+    """A change of a merge to one field of a type."""
 
     path: str
     """Such as `lines[].price`; empty for the value as a whole."""
     change: str
-    """`added`, `widened` (the new type holds all that the old one held) or `conflict` (it is a JSON string now)."""
+    """`added`, `widened` (the new type holds all old values) or `conflict` (now a JSON string)."""
     was: str | None
     type: str
 
 
 def types_of(handler: "Handler") -> PayloadTypes:
-    """The types by the annotations of a job's function; strings where its codec writes something else than JSON."""
+    """The types of the annotations of a job's function; strings if its codec is not JSON."""
     if handler.codec is not JSON:
         return PayloadTypes()
     arguments = handler.arguments
@@ -80,7 +80,7 @@ def types_of(handler: "Handler") -> PayloadTypes:
 
 
 def annotation_type(annotation: Any) -> DataType:
-    """The Spark type of the JSON that values of an annotation become; a string for what has no type of its own."""
+    """The Spark type of the JSON of an annotation's values; a string for types without an equivalent."""
     try:
         return storable(_of(inspect.type_info(annotation), ()))
     except TypeError:  # an annotation that no decoder knows
@@ -88,7 +88,7 @@ def annotation_type(annotation: Any) -> DataType:
 
 
 def _of(info: inspect.Type, outer: tuple[type, ...], *, has_base64: bool = True) -> DataType:
-    """The type of a node of msgspec's description; `outer` are the classes that it lies in."""
+    """The type of a node of msgspec's description; `outer` are the enclosing classes."""
     within = partial(_of, outer=outer, has_base64=has_base64)
     match info:
         case inspect.Metadata():
@@ -145,12 +145,12 @@ def _of_model(cls: Any, outer: tuple[type, ...]) -> DataType:
 
 
 def _of_tuple(items: list[DataType]) -> DataType:
-    """JSON has no tuples: an array where all items are alike, else a string."""
+    """An array if all items have one type, else a string: JSON has no tuples."""
     return ArrayType(items[0]) if items and all(each == items[0] for each in items) else TEXT
 
 
 def struct_type(fields: Iterable[tuple[str, DataType]]) -> DataType:
-    """A struct; a string where Spark cannot keep one: no fields, too many, or names that differ in case only."""
+    """A struct; a string if Spark cannot store one: no fields, too many, or names that differ in case only."""
     found = dict(fields)
     if not 0 < len(found) <= FIELDS_MAX or len({name.lower() for name in found}) < len(found):
         return TEXT
@@ -158,7 +158,7 @@ def struct_type(fields: Iterable[tuple[str, DataType]]) -> DataType:
 
 
 def storable(found: DataType, depth: int = 0) -> DataType:
-    """The type without what no file can hold: null alone, and structs deeper than `DEPTH_MAX`, become strings."""
+    """A type that files can hold: null types, and structs deeper than `DEPTH_MAX`, become strings."""
     match found:
         case NullType():
             return TEXT
@@ -174,7 +174,7 @@ def storable(found: DataType, depth: int = 0) -> DataType:
 
 
 def merge_all(types: Iterable[DataType]) -> DataType:
-    """One type that holds the values of all."""
+    """A type for the values of all types."""
     merged: DataType = NullType()
     for each in types:
         merged = merge_types(merged, each)
@@ -184,8 +184,8 @@ def merge_all(types: Iterable[DataType]) -> DataType:
 def merge_types(
     old: DataType, new: DataType, path: str = "", on_change: Callable[[TypeChange], None] | None = None
 ) -> DataType:
-    """A type that holds the values of both: whole numbers become decimal ones, structs and lists merge inside, and what
-    fits into no other type becomes a JSON string. `on_change` is told each place where the old type is not enough."""
+    """A type for the values of both: integers widen to decimals, structs and lists merge recursively, and other types
+    become JSON strings. `on_change` is called for each field that changes the old type."""
     tell = on_change or (lambda _: None)
     match old, new:
         case _ if old == new or isinstance(new, NullType):
@@ -253,7 +253,7 @@ _INFERRED: Mapping[str, DataType] = {
 
 
 def variant_type(text: str) -> DataType:
-    """The type that `schema_of_variant_agg` describes; what it found to vary (VARIANT) is a JSON string."""
+    """The type of a description by `schema_of_variant_agg`; VARIANT becomes a JSON string."""
     tokens = [match[1] or match[2] or match[4] for match in _VARIANT.finditer(text) if not match[3]]
     tokens.reverse()
     found = _parsed(tokens)

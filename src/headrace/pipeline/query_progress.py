@@ -32,49 +32,49 @@ Progress = Mapping[str, Any] | str
 """`query.lastProgress`, the `progress` of a listener's event, or the JSON of either."""
 Spark = SparkSession
 Query = StreamingQuery
-"""For programs that may not import Spark."""
+"""For modules that must not import Spark."""
 LOOK_SECONDS = 0.3
-"""How often a query is looked at: often enough for an eye, and for a request to stop."""
+"""The interval of polls of a query: short enough for the eye, and for a request to stop."""
 PACE_BATCHES = 5
-"""How many batches the pace of a query is measured by: between their ends, since it also waits between them."""
+"""Batches by which the pace is measured, from end to end, since a query also waits between them."""
 
 
 class Tasks(Struct, frozen=True):
-    """The tasks of the stages that run at this moment."""
+    """The tasks of the running stages."""
 
     done: int
     all: int
 
 
 class QueryProgress(Struct, frozen=True):
-    """How far a query has come since it was started here."""
+    """The progress of a query since its start in this process."""
 
     batches: int = 0
     events: int = 0
     events_per_s: float = 0.0
     behind: int | None = None
-    """Events that were written and not yet read; None before the first batch."""
+    """Events that are not read yet; None before the first batch."""
     skipped: int = 0
     lost: int = 0
 
     @property
     def left_s(self) -> float | None:
-        """How long the rest takes at this pace; None while the pace is unknown."""
+        """The time for the rest at this pace; None while it is unknown."""
         return self.behind / self.events_per_s if self.behind and self.events_per_s else None
 
 
 def tasks(spark: SparkSession) -> Tasks:
-    """How many tasks of the present stages are done; a Spark Connect server shows none."""
+    """The tasks of the running stages; a Spark Connect server shows none."""
     if is_connect(spark):
         return Tasks(0, 0)
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    active = [stage for stage in stages if stage is not None]  # one may have ended meanwhile
+    active = [stage for stage in stages if stage is not None]  # a stage may have ended meanwhile
     return Tasks(sum(stage.numCompletedTasks for stage in active), sum(stage.numTasks for stage in active))
 
 
 def follow(query: StreamingQuery, on_progress: Callable[[QueryProgress], None], stop: threading.Event) -> QueryProgress:
-    """Wait until a query ends or `stop` is set, and report its progress meanwhile; raises the error it ended with."""
+    """Wait until a query ends or `stop` is set, and report its progress; raises the error of the query."""
     tracker = ProgressTracker()
     try:
         while query.isActive and not stop.wait(LOOK_SECONDS):
@@ -96,14 +96,14 @@ class ProgressTracker:
         self.progress = QueryProgress()
         self._last = -1
         self._ends: deque[tuple[int, int]] = deque(maxlen=PACE_BATCHES + 1)
-        """When batches ended, and how many events there were then."""
+        """The ends of batches, with the number of events until then."""
 
     def add(self, query: StreamingQuery) -> None:
-        """Take in the batches that ended since the last look."""
+        """Add the batches since the last call."""
         latest = query.lastProgress
         if latest is None:
             return
-        # All recent batches are read only when some were missed: each names every shard.
+        # Recent batches are large, since each lists every shard: read them only if some were missed.
         recent = [latest] if latest.batchId <= self._last + 1 else query.recentProgress
         fresh = [batch for batch in recent if batch.batchId > self._last and batch.numInputRows]
         events = self.progress.events + sum(batch.numInputRows for batch in fresh)
@@ -130,27 +130,27 @@ class ProgressTracker:
 
 
 def lag(progress: Progress) -> int:
-    """By how many events (or changes of feeds) a query was behind after its batch; 0 at the head.
+    """The events (or changes of feeds) that a query was behind after its batch, over all sources of
+    `format("headrace")`.
 
-    Over all sources of `format("headrace")`; others do not count. Spark reports progress after a batch, and every ten
-    seconds while a query is idle: an old report says what was true then. A batch that is run again after a restart
-    reports nothing, which counts as 0; so does Spark 4.1, whose batches hold everything that is there.
+    Spark reports progress after a batch, and every ten seconds while a query is idle, so an old report may be outdated.
+    A batch that is repeated after a restart reports 0, and so does Spark 4.1, whose batches hold all available events.
     """
     return sum(int(latest.get("lag", 0)) for _, latest in _offsets(progress))
 
 
 def skipped(progress: Progress) -> int:
-    """How many events were dropped before they were read, since the checkpoint began (`failOnDataLoss=false`)."""
+    """The events that were dropped unread since the checkpoint began (`failOnDataLoss=false`)."""
     return sum(int(end.get("skipped", 0)) for end, _ in _offsets(progress))
 
 
 def lost(progress: Progress) -> int:
-    """How many events were read that the store no longer knows, since the checkpoint began (`failOnDataLoss=false`)."""
+    """The events that were read and then lost by the store, since the checkpoint began (`failOnDataLoss=false`)."""
     return sum(int(end.get("lost", 0)) for end, _ in _offsets(progress))
 
 
 def _offsets(progress: Progress) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The end offset and the latest offset of each source of ours."""
+    """The end offset and the latest offset of each Headrace source."""
     if isinstance(progress, StreamingQueryProgress):
         progress = progress.json  # the fields of Spark 4.1's hold offsets as Python prints them
     report: Mapping[str, Any] = json.loads(progress) if isinstance(progress, str) else progress
@@ -171,7 +171,7 @@ def _parse_offset(offset: object) -> Mapping[str, Any]:
 
 
 class QueryCounts(Struct):
-    """What was counted of queries, by their names; a query without one counts under its id."""
+    """Counts of queries by name; a query without a name has its id."""
 
     running: dict[Labels, int] = field(default_factory=dict)
     batches: dict[Labels, int] = field(default_factory=Counter)
@@ -186,8 +186,8 @@ class QueryCounts(Struct):
 class QueryMetrics(StreamingQueryListener):
     """A listener that counts the batches of all queries of a session, and a collector with its own registry.
 
-    Add it with `spark.streams.addListener(metrics)`, or use `serve_metrics`. `metrics.registry` is for programs that
-    publish it themselves. Spark tells a listener of a batch a moment after its end, and of an idle query nothing new.
+    Add it with `spark.streams.addListener(metrics)`, or use `serve_metrics`. Programs may publish `metrics.registry`
+    themselves. Spark calls a listener shortly after the end of a batch, and not for idle queries.
     """
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ class QueryMetrics(StreamingQueryListener):
         self.registry.register(self)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  (Spark's name)
-        """Count a query that runs from now on."""
+        """Count a started query."""
         labels = self._labels(str(event.id), event.name)
         self._counts.running[labels] = 1
 
@@ -214,10 +214,10 @@ class QueryMetrics(StreamingQueryListener):
             values[labels] = value(progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing: the lag of the last batch still holds."""
+        """Nothing: the lag of the last batch is still right."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Count a query that no longer runs."""
+        """Count an ended query."""
         labels = self._labels(str(event.id), None)
         self._counts.running[labels] = 0
         if event.exception is not None:
@@ -240,7 +240,7 @@ class QueryMetrics(StreamingQueryListener):
             ),
             (
                 counter(
-                    "headrace_query_lost_events", "Events that were read and the store no longer knows.", labels=QUERY
+                    "headrace_query_lost_events", "Events that were read and then lost by the store.", labels=QUERY
                 ),
                 counts.lost,
             ),
@@ -250,22 +250,22 @@ class QueryMetrics(StreamingQueryListener):
             ),
         )
         for family, values in families:
-            for labels, value in list(values.items()):  # one step for the interpreter: Spark goes on counting
+            for labels, value in list(values.items()):  # atomic for the interpreter, while Spark goes on counting
                 family.add_metric(labels, value)
             yield family
         seconds = self._core.core.HistogramMetricFamily(
-            "headrace_query_batch_seconds", "How long a batch took, all its steps.", labels=QUERY
+            "headrace_query_batch_seconds", "Duration of a batch with all its steps.", labels=QUERY
         )
         for labels, histogram in list(counts.times.items()):
             seconds.add_metric(labels, list(histogram.rows()), histogram.sum_ms / 1000)
         yield seconds
 
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> MetricsServer:
-        """Answer GET /metrics from a separate thread. Port 0 chooses a free port: `server.port`."""
+        """Serve GET /metrics from a thread. Port 0 chooses a free port: `server.port`."""
         return MetricsServer(host, port, PrometheusPage(self.registry), None)
 
     def _labels(self, id: str, name: str | None) -> Labels:
-        """The label of a query; its end tells the id only."""
+        """The label of a query; its last event has the id only."""
         if name is not None or id not in self._names:
             self._names[id] = (name or id,)
         return self._names[id]
@@ -273,9 +273,9 @@ class QueryMetrics(StreamingQueryListener):
 
 @contextmanager
 def serve_metrics(spark: SparkSession, host: str = "127.0.0.1", port: int = 0) -> Iterator[MetricsServer]:
-    """Count the queries of a session and serve their metrics on http://host:port/metrics, within this block."""
+    """Within this block, count the queries of a session and serve their metrics on http://host:port/metrics."""
     if is_connect(spark):
-        # pyspark's client waits for ever when an event arrives while its last listener is removed.
+        # pyspark's client hangs if an event arrives while its last listener is removed.
         raise BadConfig(
             "metrics of queries cannot be served through Spark Connect; leave out the port, or use a master"
         )

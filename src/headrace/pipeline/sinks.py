@@ -1,4 +1,4 @@
-"""Writes frames into a store and counts what became of their rows: jobs, replays of dead letters, items of feeds."""
+"""Writes the rows of frames to a store as jobs, replays or items of feeds, and counts the outcomes."""
 
 import secrets
 
@@ -13,21 +13,21 @@ from headrace.pipeline.spark_errors import headrace_error
 __all__ = ["Written", "enqueue", "publish", "replay"]
 
 REPORT = "spark.writes"
-"""The feed that the counts go through, unless option `report` names another: the tasks run elsewhere."""
+"""The feed through which tasks report their counts, unless option `report` names another."""
 Option = str | int | bool
 
 
 def enqueue(frame: DataFrame, url: str, **options: Option) -> Written:
-    """Enqueue a job for each row, once however often it is run, and say what became of the rows.
+    """Enqueue a job for each row, idempotently, and count the outcomes of the rows.
 
     `options` are those of `format("headrace")` for jobs: `queue`, `kind`, `name`, `tenant`, `shards`, `keyTtl`,
-    `refusals`, `report`. Raises `Refused` when rows were refused, after all others are in, unless `refusals="count"`.
+    `refusals`, `report`. Raises `Refused` for refused rows, after all others were written, unless `refusals="count"`.
     """
     return _write(frame, url, "jobs", options)
 
 
 def replay(frame: DataFrame, url: str, **options: Option) -> Written:
-    """Replay the dead letter of each row (`queue`, `shard` and `dead_letter`, or `id`) and say what became of the rows.
+    """Replay the dead letter of each row (`queue`, `shard` and `dead_letter`, or `id`), and count the outcomes.
 
     `options` are those of `format("headrace")` for dead letters: `queue`, `tenant`, `keepCounts`, `delay`, `spread`,
     `refusals`, `report`.
@@ -36,7 +36,7 @@ def replay(frame: DataFrame, url: str, **options: Option) -> Written:
 
 
 def publish(frame: DataFrame, url: str, **options: Option) -> Written:
-    """Publish an item for each row, edit those that differ, and say what became of the rows.
+    """Publish an item for each row, edit changed items, and count the outcomes of the rows.
 
     `options` are those of `format("headrace")` for feeds: `feed`, `tenant`, `refusals`, `report`.
     """
@@ -54,7 +54,7 @@ def _write(frame: DataFrame, url: str, what: str, options: dict[str, Option]) ->
         failure = headrace_error(error)
         if failure is None:
             raise
-        # Spark's message is a page about where the sentence was raised.
+        # Spark's message is a page of traceback around the sentence.
         raise failure from None
     written = _report(frame, url, settings)
     assert written is not None, "the commit of a write publishes its counts before it ends"
@@ -62,7 +62,7 @@ def _write(frame: DataFrame, url: str, what: str, options: dict[str, Option]) ->
 
 
 def _report(frame: DataFrame, url: str, settings: dict[str, str]) -> Written | None:
-    """The counts, read through Spark: the driver may not reach the store, or may be inside an event loop."""
+    """The counts, read by Spark: the driver may not reach the store, or may be in an event loop."""
     tenant = settings.get("tenant", DEFAULT_TENANT)
     options = {"url": url, "what": "feed", "tenant": tenant, "feed": settings["report"], "columns": "id,item"}
     items = frame.sparkSession.read.format("headrace").options(**options).load()

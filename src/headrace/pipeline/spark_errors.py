@@ -1,4 +1,4 @@
-"""Finds the error of ours inside an error of Spark, which wraps it into a page of its own."""
+"""Finds a Headrace error inside an error of Spark, which wraps it in a page of traceback."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _KINDS["Conflict"] = BadConfig
 
 
 def headrace_error(error: Exception) -> HeadraceError | None:
-    """The error of ours that an error of Spark quotes; None when it quotes none."""
+    """The Headrace error that an error of Spark quotes, if any."""
     match = _RAISED.search(str(error))
     if match is None:
         return None
@@ -28,7 +28,7 @@ def headrace_error(error: Exception) -> HeadraceError | None:
 
 @contextmanager
 def unwrap_errors() -> Iterator[None]:
-    """Within this block, an error of Spark that quotes one of ours is raised as that: Spark's is a page around it."""
+    """Within this block, an error of Spark that quotes a Headrace error is raised as that one."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:

@@ -1,4 +1,4 @@
-"""Starts Spark sessions that suit Headrace: a Java is found, times are UTC, secrets are hidden, nothing is logged."""
+"""Starts Spark sessions for Headrace: finds a Java, sets UTC, hides secrets and silences the log."""
 
 import os
 import re
@@ -22,18 +22,18 @@ from headrace.pipeline.spark_errors import unwrap_errors
 
 LOCAL = "local[*]"
 REMOTE = "sc://"
-"""How the address of a Spark Connect server begins."""
+"""The scheme of a Spark Connect server."""
 SHUFFLE_PARTITIONS_MAX = 32
-"""On one machine more partitions only cost scheduling; Spark's own default of 200 makes small queries slow."""
+"""On one machine more partitions only cost scheduling; Spark's default of 200 slows small queries down."""
 TASK_EVENTS_MIN = 10_000
-"""Fewer events are read in less time than Spark takes to start one more task in Python."""
+"""Fewer events take less time than the start of another Python task."""
 SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Settings for runs of seconds: Java compiles quickly rather than well, which halves the processor time of a demo."""
+"""Settings for runs of seconds: a quick compiler instead of an optimising one halves the processor time of a demo."""
 
 OPTIONS = "spark.sql.redaction.options.regex"
-"""Names of options whose values Spark hides where it shows options."""
+"""Names of options whose values Spark hides."""
 STRINGS = "spark.sql.redaction.string.regex"
-"""Parts of texts that Spark hides in plans and in its event log, which keeps the requests of Spark Connect clients."""
+"""Parts of texts that Spark hides in plans and in its event log, which has the requests of Spark Connect clients."""
 
 _URL = "(?i:url)"
 # The patterns of headrace.model.redact for Java: everything before the last @ of a host, and options that are secrets.
@@ -47,14 +47,14 @@ _stderr: JavaStderr | None = None
 
 
 def session(app_name: str = "headrace", master: str = LOCAL, **conf: str) -> SparkSession:
-    """The session that runs, or a new one, with `format("headrace")` registered.
+    """The running session, or a new one, with `format("headrace")` registered.
 
-    `master` is one of Spark's, or the address of a Spark Connect server that has the package, as `sc://host:15002`; the
-    environment variable `SPARK_REMOTE` is that address where no master is given.
+    `master` is a master of Spark, or the address of a Spark Connect server with this package, such as `sc://host:15002`;
+    without a master, the environment variable `SPARK_REMOTE` may hold that address.
 
-    `conf` are further settings and win over ours; names with dots come as `**{"spark.driver.memory": "4g"}`. A session
-    that runs already keeps its master and its Java, and takes the settings that can still be changed. Spark hides the
-    passwords of URLs besides whatever patterns you set.
+    `conf` are further settings, which win over the defaults; names with dots are passed as
+    `**{"spark.driver.memory": "4g"}`. A running session keeps its master and its Java, and takes the settings that can
+    still be changed. Spark hides the passwords of URLs, in addition to your patterns.
     """
     client = _client(master)
     if client is not None:
@@ -77,9 +77,9 @@ def session(app_name: str = "headrace", master: str = LOCAL, **conf: str) -> Spa
 
 @contextmanager
 def open_session(app_name: str, master: str, conf: Mapping[str, str], *, quiet: bool = True) -> Iterator[SparkSession]:
-    """A session for this block; one that runs already is taken and left running.
+    """A session for this block; a running one is used and left running.
 
-    With `quiet` Spark logs nothing, not even errors: they are raised, as errors of ours where they quote one.
+    With `quiet` Spark logs nothing, not even errors, which are raised, as Headrace errors where they quote one.
     """
     is_ours = SparkContext._active_spark_context is None and _running_client() is None
     spark = session(app_name, master, **conf)
@@ -94,7 +94,7 @@ def open_session(app_name: str, master: str, conf: Mapping[str, str], *, quiet: 
 
 
 def settings_for(master: str, cores: int) -> dict[str, str]:
-    """The settings of a session on `master`, on a machine with so many cores."""
+    """The settings of a session on `master`, on a machine with `cores`."""
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -107,7 +107,7 @@ def settings_for(master: str, cores: int) -> dict[str, str]:
         return settings
     threads = cores if local[1] == "*" else int(local[1] or 1)
     return settings | {
-        # A local driver needs no other address, and a host name that does not resolve cannot stop it.
+        # A local driver needs no other address, and a host name may not resolve.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(min(max(threads, 1), SHUFFLE_PARTITIONS_MAX)),
@@ -115,22 +115,21 @@ def settings_for(master: str, cores: int) -> dict[str, str]:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session is a client of a Spark Connect server: it has no Java, no context and no tasks to be seen."""
+    """Whether a session is a Spark Connect client, which has no Java, no context and no visible tasks."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def refuse_connect(spark: SparkSession, what: str) -> None:
-    """Refuse work that needs a driver of its own."""
+    """Refuse work that needs a driver in this process."""
     if is_connect(spark):
         raise BadConfig(
-            f"{what} cannot run through Spark Connect, which shows no tasks and cancels none; use a master, as"
+            f"{what} cannot run through Spark Connect, which neither shows nor cancels tasks; use a master such as"
             " local[*] or spark://host:7077"
         )
 
 
 def partition_options(spark: SparkSession, events_max: int) -> dict[str, str]:
-    """The option by which a batch of `events_max` events is read by as many tasks as run at a time, and a small one by
-    fewer."""
+    """The option that divides a batch of `events_max` events among all cores, and a small one among fewer tasks."""
     tasks = spark.conf.get("spark.default.parallelism", "1") if is_connect(spark) else None
     count = spark.sparkContext.defaultParallelism if tasks is None else int(tasks)
     return {"maxEventsPerPartition": str(max(-(-events_max // max(count, 1)), TASK_EVENTS_MIN))}
@@ -138,7 +137,7 @@ def partition_options(spark: SparkSession, events_max: int) -> dict[str, str]:
 
 @contextmanager
 def job_description(spark: SparkSession, text: str) -> Iterator[None]:
-    """Within this block, Spark's pages call its jobs by this text; those of a Spark Connect server have none."""
+    """Within this block, describe Spark's jobs by this text; no effect through Spark Connect."""
     if is_connect(spark):
         yield
         return
@@ -150,7 +149,7 @@ def job_description(spark: SparkSession, text: str) -> Iterator[None]:
 
 
 def _client(master: str) -> SparkSession | None:
-    """The client that runs in this process, or one of the Spark Connect server that is named; else None."""
+    """The running Spark Connect client, or one for the given server; else None."""
     if SparkContext._active_spark_context is not None:
         return None
     remote = os.environ.get("SPARK_REMOTE", "") if master == LOCAL else master
@@ -160,7 +159,7 @@ def _client(master: str) -> SparkSession | None:
 
 
 def _running_client() -> SparkSession | None:
-    """The client of a Spark Connect server that runs in this process."""
+    """The Spark Connect client of this process."""
     try:
         return SparkSession.active() if is_remote() else None
     except PySparkRuntimeError:
@@ -168,7 +167,7 @@ def _running_client() -> SparkSession | None:
 
 
 def _configure(client: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """Give a client its settings; those of the server's driver stay, and it finds the format by itself."""
+    """Set the settings of a client; the server's driver keeps its own, and finds the format itself."""
     settings: dict[str, str] = settings_for("", 1) | dict(conf)
     settings |= redaction({name: client.conf.get(name, "") or "" for name in (OPTIONS, STRINGS)})
     for name, value in settings.items():
@@ -178,8 +177,8 @@ def _configure(client: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _start(conf: SparkConf) -> SparkSession:
-    """Start Java (once a process), then Spark in it; Java's stderr is shown only if that fails."""
-    # Workers must be this Python with these packages rather than the first one on PATH.
+    """Start Java (once per process), then Spark in it; shows Java's stderr only if that fails."""
+    # Workers must run this Python with its packages instead of the first one on PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     gateway = _launch(conf) if SparkContext._gateway is None else None
     if gateway is None and _stderr is not None:
@@ -197,7 +196,7 @@ def _start(conf: SparkConf) -> SparkSession:
 
 
 def _launch(conf: SparkConf) -> Any:
-    global _stderr  # noqa: PLW0603  (one Java a process)
+    global _stderr  # noqa: PLW0603  (one Java per process)
     launch: Any = launch_gateway
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         # spark-submit has started Java, and its stderr is the user's.
@@ -211,7 +210,7 @@ def _launch(conf: SparkConf) -> Any:
     except PySparkRuntimeError as error:
         stderr.close_writer()
         raise BadConfig(
-            f"Spark did not start on the Java in {java.home}; it said: {_last_lines(stderr.text())}"
+            f"Spark did not start on the Java in {java.home}; its last lines: {_last_lines(stderr.text())}"
         ) from error
     stderr.close_writer()
     _stderr = stderr
@@ -224,7 +223,7 @@ def _last_lines(text: str) -> str:
 
 
 def redaction(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings under which Spark hides secrets, and everything that the present settings hide."""
+    """Settings with which Spark hides secrets, in addition to the present ones."""
     return {
         OPTIONS: _either(_URL, settings.get(OPTIONS, "")),
         STRINGS: _either(_SECRETS, settings.get(STRINGS, "")),
@@ -234,5 +233,5 @@ def redaction(settings: Mapping[str, str]) -> dict[str, str]:
 def _either(pattern: str, other: str) -> str:
     if pattern in other:
         return other
-    # The other comes last: a flag such as (?i) at its beginning holds for all that follows.
+    # The other comes last: a flag such as (?i) at its beginning applies to everything after it.
     return f"{pattern}|{other}" if other else pattern

@@ -1,4 +1,4 @@
-"""Applies SQL that a person wrote to a frame, and refuses what is wrong with it in one sentence before any write."""
+"""Applies a user's SQL to a frame, and refuses invalid SQL in one sentence before any write."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,22 +17,22 @@ from headrace.model.validate import cut
 
 COLUMNS_NAMED_MAX = 40
 REASON_CHARS_MAX = 200
-"""Of Spark's own message: it may quote a whole row."""
+"""Of Spark's message, which may quote a whole row."""
 LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Loggers to which pyspark writes a page about every error of SQL, also one that is caught."""
+"""Loggers to which pyspark writes a page about every SQL error, even a caught one."""
 _DATA_FAULTS = ("22", "21", "P0001")
-"""How the SQLSTATE begins of errors that a value or `raise_error` causes: the SQL is at fault."""
+"""Prefixes of the SQLSTATE of errors caused by a value or `raise_error`: the SQL is at fault."""
 _JAVA_MESSAGE = re.compile(r"\[[A-Z_.]+\] (.+?)\s+SQLSTATE: (\w{5})", re.DOTALL)
-"""An error that pyspark leaves as Java wrote it."""
+"""An error of Java that pyspark does not convert."""
 
 
 def quoted(name: str) -> str:
-    """The name of a column as SQL takes it, whatever characters it has."""
+    """The name of a column quoted for SQL."""
     return f"`{name.replace('`', '``')}`"
 
 
 def filtered(frame: DataFrame, where: str, what: str = "where") -> DataFrame:
-    """The rows for which the condition `where` is true; `what` is the person's name for it, such as `--where`."""
+    """The rows for which the condition `where` is true; `what` is its name in errors, such as `--where`."""
     with one_sentence(frame, what, where):
         fields = frame.select(F.expr(where)).schema.fields
         if len(fields) != 1 or not isinstance(fields[0].dataType, BooleanType):
@@ -44,13 +44,13 @@ def filtered(frame: DataFrame, where: str, what: str = "where") -> DataFrame:
 
 
 def selected(frame: DataFrame, expressions: Mapping[str, str], what: str = "column") -> DataFrame:
-    """A frame of these columns, each from its expression; `what` goes before the name of a column in a refusal."""
+    """A frame of these columns, each from its expression; `what` precedes the name of a column in errors."""
     for name, expression in expressions.items():
         with one_sentence(frame, f"{what} {name}", expression):
             fields = frame.select(F.expr(expression)).schema.fields
         if len(fields) != 1:
             raise BadConfig(
-                f"{what} {name} {cut(expression)!r} gives {len(fields)} columns, and one is wanted; put them into"
+                f"{what} {name} {cut(expression)!r} gives {len(fields)} columns instead of one; put them into"
                 " one with struct(…)"
             )
     return frame.select(*(F.expr(expression).alias(name) for name, expression in expressions.items()))
@@ -68,10 +68,10 @@ def one_sentence(frame: DataFrame, what: str, text: str) -> Iterator[None]:
 
 @contextmanager
 def at_run_time(texts: Mapping[str, str]) -> Iterator[None]:
-    """Within this block, where frames are read, a value that a person's SQL cannot take is raised as one sentence.
+    """Within this block, an error of a user's SQL on a value is raised as one sentence.
 
-    `texts` are the SQL by the person's names for it: `{"--where": "dead_letter > 'x'"}`. Spark fails only when it meets
-    the row, so read everything once (`persist` and `count`) before anything is written."""
+    `texts` are the SQL by name: `{"--where": "dead_letter > 'x'"}`. Spark fails only at the row, so read everything
+    once (`persist` and `count`) before a write."""
     with unlogged():
         try:
             yield
@@ -83,12 +83,12 @@ def at_run_time(texts: Mapping[str, str]) -> Iterator[None]:
 
 
 def explain_sql_error(error: AnalysisException | ParseException, frame: DataFrame, what: str, text: str) -> str:
-    """What is wrong with SQL in one sentence, with the columns of the frame."""
+    """The fault of SQL in one sentence, with the columns of the frame."""
     condition = error.getCondition() or ""
     parameters = error.getMessageParameters() or {}
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         missing = parameters.get("objectName", parameters.get("fieldName", "?")).replace("`", "")
-        return f"{what} {cut(text)!r} names {missing!r}, which is not there; columns are {_columns(frame)}"
+        return f"{what} {cut(text)!r} names {missing!r}, which does not exist; columns are {_columns(frame)}"
     if condition.startswith(("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION")):
         missing = parameters.get("routineName", parameters.get("name", "?")).replace("`", "")
         return f"{what} {cut(text)!r} calls {missing!r}, which Spark does not know; see the functions of Spark SQL"
@@ -96,7 +96,7 @@ def explain_sql_error(error: AnalysisException | ParseException, frame: DataFram
         return f"{what} is empty; write SQL, as in: kind = 'mail'"
     # The lines after the first show the place in Spark's plan.
     message = str(error).strip().partition("\n")[0].split(" SQLSTATE:")[0].partition("] ")
-    return f"{what} {cut(text)!r} is no SQL that Spark understands: {(message[2] or message[0]).rstrip('. ')}"
+    return f"{what} {cut(text)!r} is not SQL that Spark understands: {(message[2] or message[0]).rstrip('. ')}"
 
 
 def explain_row_error(error: Exception, texts: Mapping[str, str]) -> str | None:
@@ -107,7 +107,7 @@ def explain_row_error(error: Exception, texts: Mapping[str, str]) -> str | None:
         fragment = contexts[0].fragment() if contexts else ""
         if error.getCondition() == "CAST_INVALID_INPUT":
             values = error.getMessageParameters() or {}
-            reason = f"{cut(values.get('expression', '?'))} is no {values.get('targetType', '?').lower()}"
+            reason = f"cannot cast {cut(values.get('expression', '?'))} to {values.get('targetType', '?').lower()}"
     elif (match := _JAVA_MESSAGE.search(str(error))) is not None:
         (reason, state), fragment = match.groups(), ""
     else:
@@ -119,14 +119,14 @@ def explain_row_error(error: Exception, texts: Mapping[str, str]) -> str | None:
 
 
 def _which(texts: Mapping[str, str], fragment: str) -> str:
-    """The text at fault, by the part that Spark names; all of them when it names none."""
+    """The faulty text, by the fragment that Spark quotes; all texts if it quotes none."""
     at_fault = {what: text for what, text in texts.items() if fragment and fragment in text} or texts
     return " or ".join(f"{what} {cut(text)!r}" for what, text in at_fault.items())
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Within this block, pyspark logs no page about errors of SQL, which become one sentence."""
+    """Within this block, pyspark does not log SQL errors, which become one sentence."""
     logs: list[Any] = [PySparkLogger.getLogger(name) for name in LOGS]
     were_disabled = [log.disabled for log in logs]
     for log in logs:

@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 FILE = "payload_types.jsonl"
 """One line for each version of a type, the latest last; other engines read it as JSON lines."""
 SAMPLES = 1_000
-"""Payloads of a kind that are looked at, the latest ones: a field that is rarer may come with a later look."""
+"""The latest payloads of a kind to sample: rarer fields may be found by a later call."""
 SAMPLE_CHARS_MAX = 100_000
-"""Larger payloads are not looked at: a thousand of them would be a tenth of a gigabyte."""
+"""Larger payloads are not sampled: a thousand of them would be 100 MB."""
 KINDS_MAX = 500
-"""Kinds that are looked at, those with most jobs first."""
+"""Kinds to sample, those with most jobs first."""
 COLUMNS = ("payload", "result")
 
 PayloadOrigin = Literal["jobs", "dead", "results", "journal", "history"]
-"""Where payloads are: of jobs as they are now, of dead letters, of results, of events, and of events that were kept."""
+"""Sources of payloads: present jobs, dead letters, results, the journal, and the history."""
 
 SOURCES = {
     "jobs": {"what": "jobs"},
@@ -82,10 +82,9 @@ def payloads(
     """The jobs (or events) of a kind with `payload` and `result` as structs, by the annotations of its function.
 
     `app` is an app or its name, as in "shop.jobs:app"; `url` is that of the store, the app's own by default. `origin`
-    is `jobs` (as the store holds them now), `dead`, `results`, `journal`, or `history`, which reads the history of
-    `data_dir`. Columns are those of the origin and `payload_json`, `result_json` (the texts themselves) and `fits`:
-    whether both are what the annotations say. A place that does not fit is null, and no row is left out.
-    """
+    is `jobs` (as they are now), `dead`, `results`, `journal`, or `history`, which reads the history of `data_dir`.
+    Columns are those of the origin, `payload_json` and `result_json` (the texts), and `fits`: whether both match the
+    annotations. A field that does not match is null, and no row is left out."""
     if origin not in get_args(PayloadOrigin):
         raise BadConfig(f"origin is {bounded_repr(origin)}; give {', '.join(get_args(PayloadOrigin))}")
     if isinstance(app, str):
@@ -106,15 +105,15 @@ def payloads(
         options = {"what": origin, "url": with_whole_path(url or url_of(app.url)), "tenant": tenant, "queue": queue}
         if origin == "journal":
             options["payloads"] = "true"
-        SourceOptions.parse(options)  # Spark would find the same faults, but wrap them into a traceback of its own
+        SourceOptions.parse(options)  # Spark would wrap the same errors in a traceback
         frame = spark.read.format("headrace").options(**options).load()
     return with_structs(frame.where(frame.kind == kind), types)
 
 
 def with_structs(frame: DataFrame, types: PayloadTypes) -> DataFrame:
-    """The rows of one kind with `payload` and `result` by these types; pure, for a frame that has one of them or both.
+    """The rows of one kind with `payload` and `result` in these types; pure, for a frame with one of them or both.
 
-    Adds `payload_json` and `result_json`, the texts as they were, and `fits`.
+    Adds `payload_json` and `result_json`, the original texts, and `fits`.
     """
     parsed, typed = _expressions(frame.columns, types)
     return frame.selectExpr("*", *parsed).selectExpr(*typed)
@@ -165,11 +164,10 @@ def app_types(app: "App | str") -> dict[str, PayloadTypes]:
 def view_statements(
     options: Mapping[str, str], kinds: Mapping[str, PayloadTypes], others: Mapping[str, list[str]] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """The names of views and the SQL that makes them, in the order in which any session of Spark can run it.
+    """The names of views and the SQL that creates them, in order.
 
-    `options` are those of `format("headrace")`; `others` are views with events or jobs that are there already, with
-    their columns, such as a history.
-    """
+    `options` are those of `format("headrace")`; `others` are existing views with events or jobs, such as a history,
+    with their columns."""
     sources: dict[str, tuple[str, list[str]]] = {}
     for name, own in SOURCES.items():
         settings = {**options, **own}
@@ -191,7 +189,7 @@ def view_statements(
 
 
 def shown_options(url: str, tenant: str, queue: str) -> dict[str, str]:
-    """Options for SQL that a person is shown: a URL with a secret is taken from HEADRACE_URL when the SQL is run."""
+    """Options for printed SQL: a URL with a secret is replaced by HEADRACE_URL."""
     whole = with_whole_path(url)
     return {"url": whole if redact(whole) == whole else "${env:HEADRACE_URL}", "tenant": tenant, "queue": queue}
 
@@ -206,7 +204,7 @@ def _app_types(app: "App", kind: str) -> PayloadTypes:
 
 
 def _expressions(columns: list[str], types: PayloadTypes) -> tuple[list[str], list[str]]:
-    """What parses the texts, and then the columns of the outcome."""
+    """The expressions that parse the texts, then the selected columns."""
     parsed, replaced, problems = [], [], []
     there = [name for name in COLUMNS if name in columns]
     for name in there:
@@ -214,7 +212,7 @@ def _expressions(columns: list[str], types: PayloadTypes) -> tuple[list[str], li
         if kind == TEXT:
             replaced += [f"{name} AS {name}_json", name]
             continue
-        # Wrapped: at the top Spark takes no number and no text.
+        # Wrapped in an object: Spark parses no bare number or text.
         schema = _literal(f"value {ddl(kind)}, {_CORRUPT} STRING")
         parsed.append(f"""from_json(concat('{{"value":', {name}, '}}'), {schema}, {_OPTIONS}) AS {name}_parsed""")
         replaced += [f"{name} AS {name}_json", f"{name}_parsed.value AS {name}"]
@@ -225,7 +223,7 @@ def _expressions(columns: list[str], types: PayloadTypes) -> tuple[list[str], li
 
 
 def _suffixes(kinds: Mapping[str, PayloadTypes]) -> dict[str, str]:
-    """Kinds by the ends of their views' names; of kinds that differ in signs only, the later ones are numbered."""
+    """Kinds by the suffixes of their views' names, which are numbered for kinds that differ in punctuation only."""
     found: dict[str, str] = {}
     for kind in kinds:
         plain = suffix = re.sub(r"\W+", "_", kind).strip("_").lower() or "kind"
@@ -238,7 +236,7 @@ def _suffixes(kinds: Mapping[str, PayloadTypes]) -> dict[str, str]:
 
 
 def _folder_views(spark: SparkSession, data_dir: DataDir | None) -> list[str]:
-    """Make the views of what a data folder holds."""
+    """Create the views of a data folder."""
     if data_dir is None:
         return []
     names = []
@@ -253,7 +251,7 @@ def _folder_views(spark: SparkSession, data_dir: DataDir | None) -> list[str]:
 
 
 def _literal(text: str) -> str:
-    """A text as SQL writes it; a dollar would begin a variable."""
+    """A text as a SQL literal; a dollar would begin a variable."""
     if text == "${env:HEADRACE_URL}":
         return f"'{text}'"
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
@@ -268,19 +266,17 @@ class TypeVersion(Struct, frozen=True):
     version: int
     noted_at: str
     type: str
-    """As SQL writes it."""
+    """In SQL."""
     schema: dict[str, Any]
-    """As Spark's JSON has it, for the next merge."""
+    """In Spark's JSON, for the next merge."""
     changes: tuple[TypeChange, ...] = ()
 
 
 def infer_types(jobs: DataFrame, samples: int = SAMPLES) -> dict[str, PayloadTypes]:
     """The types of each kind by the JSON of its latest `samples` payloads and results.
 
-    Reads `kind enqueued_at payload result`. Whole numbers are BIGINT, others DOUBLE, objects structs; a place where
-    values are of several types is a string, and so is text, whatever it holds: a date is recognized by an annotation
-    only.
-    """
+    Reads `kind enqueued_at payload result`. Integers are BIGINT, other numbers DOUBLE, objects structs; values of
+    several types are strings, and so are all texts: only an annotation makes a date."""
     latest = Window.partitionBy("kind").orderBy(F.desc("enqueued_at"))
     sample = (
         jobs.where("kind IS NOT NULL AND (payload IS NOT NULL OR result IS NOT NULL)")
@@ -305,15 +301,15 @@ def infer_types(jobs: DataFrame, samples: int = SAMPLES) -> dict[str, PayloadTyp
 
 
 def _seen(described: str | None) -> DataType:
-    """The type of what was seen; `NullType` where nothing was, which the first value decides."""
+    """The type of the samples; `NullType` without any."""
     return NullType() if described is None else variant_type(described)
 
 
 def keep_types(folder: Path, inferred: Mapping[str, PayloadTypes], noted_at_ms: int) -> dict[str, PayloadTypes]:
-    """Merge inferred types into those that the folder keeps, note what changed, and return the types to read by.
+    """Merge inferred types into those of the folder, record the changes, and return the types to read with.
 
-    A type only grows: a field that no longer comes stays, and one that is read as a string since a conflict is never
-    narrowed again. Kinds that were not seen this time are returned as well.
+    Types only grow: fields stay, and a string after a conflict stays a string. Kinds without new samples are returned,
+    too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
@@ -340,7 +336,7 @@ def keep_types(folder: Path, inferred: Mapping[str, PayloadTypes], noted_at_ms: 
 
 
 def read_versions(folder: Path) -> list[TypeVersion]:
-    """All versions that the folder keeps, the oldest first; none where it keeps none."""
+    """All versions in the folder, the oldest first."""
     path = folder / FILE
     if not path.is_file():
         return []
@@ -354,7 +350,7 @@ def read_versions(folder: Path) -> list[TypeVersion]:
 def _next_version(
     known: TypeVersion | None, kind: str, column: str, seen: DataType, noted_at_ms: int
 ) -> TypeVersion | None:
-    """The version to note; None when the known one holds what was seen."""
+    """The version to record; None if the known one covers the samples."""
     if isinstance(seen, NullType):
         return None
     changes: list[TypeChange] = []

@@ -197,7 +197,7 @@ def test_an_app_that_cannot_be_pickled_is_refused_on_the_driver() -> None:
         BadConfig, match=r"cannot be pickled \(TypeError: cannot pickle '_thread.lock' object\); put the"
     ):
         pack(app)
-    with pytest.raises(BadConfig, match="the handler of 'aside' is to run in a process of its own, which cannot find"):
+    with pytest.raises(BadConfig, match="the handler of 'aside' must run in a separate process, which cannot find"):
         pack(other)
 
 

@@ -204,17 +204,25 @@ def test_a_payload_may_be_made_by_sql_and_a_null_is_missing(spark: SparkSession,
 @pytest.mark.parametrize(
     ("where", "payload", "sentence"),
     [
-        ("event =", None, r"^where 'event =' is no SQL that Spark understands: Syntax error at or near end of input$"),
-        ("died_at is null", None, r"^where 'died_at is null' names 'died_at', which is not there; columns are tenant,"),
+        ("event =", None, r"^where 'event =' is not SQL that Spark understands: Syntax error at or near end of input$"),
+        (
+            "died_at is null",
+            None,
+            r"^where 'died_at is null' names 'died_at', which does not exist; columns are tenant,",
+        ),
         ("kind", None, r"^where 'kind' is string, not true or false; write a condition, as in: kind = 'mail'$"),
-        ("seq > 'x'", None, r"^where \"seq > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
+        ("seq > 'x'", None, r"^where \"seq > 'x'\" fails on a row: cannot cast 'x' to bigint; let it give null"),
         (
             "true",
             "struct(idd)",
-            r"^payload 'struct\(idd\)' names 'idd', which is not there; columns are tenant, queue,",
+            r"^payload 'struct\(idd\)' names 'idd', which does not exist; columns are tenant, queue,",
         ),
-        ("true", "cast(id as int)", r"^payload 'cast\(id as int\)' fails on a row: '.*' is no int; let it give null"),
-        ("true", "cast(id as binary)", r"^column 'payload' of what is written as jobs must be string with JSON in it"),
+        (
+            "true",
+            "cast(id as int)",
+            r"^payload 'cast\(id as int\)' fails on a row: cannot cast '.*' to int",
+        ),
+        ("true", "cast(id as binary)", r"^column 'payload' of a write with what=jobs must be string with JSON in it"),
     ],
 )
 def test_invalid_sql_is_one_sentence_and_nothing_is_written(

@@ -129,16 +129,16 @@ def test_a_compound_key_distinguishes_microseconds_and_is_missing_when_all_parts
 
 WRONG: dict[str, tuple[dict[str, str], str]] = {
     "unknown column": ({"pay": "id"}, "a job has no column 'pay' to map to; it has kind, payload, id, key, "),
-    "missing column": ({"key": "idd"}, "mapping key 'idd' names 'idd', which is not there; columns are id, email"),
-    "no SQL": ({"payload": "struct("}, r"mapping payload 'struct\(' is no SQL that Spark understands"),
-    "an aggregate": ({"payload": "max(id)"}, "mapping .* is no SQL that Spark understands: .* GROUP BY"),
-    "wrong type": ({"kind": "id"}, "column 'kind' of what is written as jobs must be string; found bigint; cast it"),
+    "missing column": ({"key": "idd"}, "mapping key 'idd' names 'idd', which does not exist; columns are id, email"),
+    "no SQL": ({"payload": "struct("}, r"mapping payload 'struct\(' is not SQL that Spark understands"),
+    "an aggregate": ({"payload": "max(id)"}, "mapping .* is not SQL that Spark understands: .* GROUP BY"),
+    "wrong type": ({"kind": "id"}, "column 'kind' of a write with what=jobs must be string; found bigint; cast it"),
     "a bare number as time": ({"run_at": "id"}, r"mapping run_at is bigint, and an instant .* timestamp_millis\(…\)"),
     "the last value": (
         {"key": "if(id = 4, int(email), 1)"},
-        "mapping key .* fails on a row: 'p4@example.org' is no int",
+        "mapping key .* fails on a row: cannot cast 'p4@example.org' to int",
     ),
-    "no time": ({"run_at": "array(id)"}, "column 'run_at' of what is written as jobs must be timestamp; found array"),
+    "no time": ({"run_at": "array(id)"}, "column 'run_at' of a write with what=jobs must be timestamp; found array"),
 }
 
 
@@ -162,7 +162,7 @@ def test_sql_that_fails_on_a_value_is_one_sentence_and_the_corrected_run_makes_e
     to: dict[str, Any] = {"name": "x", "queue": "sign-ups", "kind": "k"}
     rows = people(spark, 40)
 
-    with pytest.raises(BadConfig, match=r"mapping payload .* fails on a row: 'p39@example\.org' is no int"):
+    with pytest.raises(BadConfig, match=r"mapping payload .* fails on a row: cannot cast 'p39@example\.org' to int"):
         ingest_rows(rows, url, {"payload": "if(id = 39, int(email), id)", "key": "id"}, **to)
     done = ingest_rows(rows, url, {"payload": "id", "key": "id"}, **to)
 

@@ -71,7 +71,7 @@ def test_a_stream_that_does_not_fit_is_refused_before_it_starts(spark: SparkSess
     put(tmp_path / "people", "1.csv", range(3))
     frame = read_source(spark, str(tmp_path / "people"), follow=True)
 
-    with pytest.raises(BadConfig, match="mapping key 'idd' names 'idd', which is not there; columns are id, email"):
+    with pytest.raises(BadConfig, match="mapping key 'idd' names 'idd', which does not exist; columns are id, email"):
         follow_rows(frame, url, {"key": "idd"}, tmp_path / "flow", name="people", kind="k")
     with pytest.raises(
         BadConfig, match=r"the frame is not a stream; make it with spark.readStream, or use ingest_rows"
@@ -112,7 +112,7 @@ def test_sql_other_than_a_query_is_refused_and_not_run(spark: SparkSession, tmp_
     rows = read_source(spark, str(tmp_path / "p.csv"), sql="with s as (select * from source) select id from s -- all;")
     with pytest.raises(BadConfig, match=r"^--sql 'DROP VIEW precious' is not a query; write a select, which calls the"):
         read_source(spark, str(tmp_path / "p.csv"), sql="DROP VIEW precious")
-    with pytest.raises(BadConfig, match=r"^--sql 'with s as \(select 1\) insert .*' is no SQL that Spark understands"):
+    with pytest.raises(BadConfig, match=r"^--sql 'with s as \(select 1\) insert .*' is not SQL that Spark understands"):
         read_source(spark, str(tmp_path / "p.csv"), sql="with s as (select 1) insert into precious select * from s")
 
     assert rows.count() == 3
@@ -183,11 +183,11 @@ WRONG = {
     "no pair": (("p.csv", "--map", "id"), "--map must be NAME=VALUE; found 'id'"),
     "no time": (("p.csv", "--keep", "soon"), "keep 'soon' is not a valid duration; use a number and a unit"),
     "no stream": (("p.csv", "--once"), "--once is for --follow"),
-    "bad where": (("p.csv", "--where", "id >"), "--where 'id >' is no SQL that Spark understands"),
+    "bad where": (("p.csv", "--where", "id >"), "--where 'id >' is not SQL that Spark understands"),
     "bad value": (("p.csv", "--check", "--where", "id > email"), "--where 'id > email' fails on a row: 'p"),
     "bad query": (("p.csv", "--sql", "select nope from source"), "--sql 'select nope from source' names 'nope'"),
     "bad schema": (("p.csv", "--schema", "id what"), "--schema 'id what' is not a schema: "),
-    "bad map": (("p.csv", "--map", "key=nope"), "--map key 'nope' names 'nope', which is not there; columns are id"),
+    "bad map": (("p.csv", "--map", "key=nope"), "--map key 'nope' names 'nope', which does not exist; columns are id"),
     "bad format": (("p.csv", "--format", "parquet"), "p.csv' cannot be read: "),
 }
 

@@ -141,7 +141,10 @@ def test_a_cell_that_cannot_be_read_refuses_its_row_alone_and_its_readable_part_
     reasons = {"bad_key": 1, "bad_tag": 1, "bad_payload": 2, "bad_headers": 1, "bad_source": 1}
     assert shown(written) == {"created": 1, "refused": reasons}
     found = {row["reason"] + row["key"]: row for row in kept(folder)}
-    assert found["bad_key1\ufffd"]["sentence"] == "key '1\ufffd' holds text that is no UTF-8; decode it as what it is"
+    assert (
+        found["bad_key1\ufffd"]["sentence"]
+        == "key '1\ufffd' holds text that is not UTF-8; decode it with its own encoding"
+    )
     assert found["bad_tag2"]["tag"] == "t\ufffd"
     assert json.loads(found["bad_payload3"]["payload"])["who"] == "\ufffdva"
     assert json.loads(found["bad_payload4"]["payload"]) == {"who": "ada", "at": "11476-08-15 05:20:00.000000Z"}
@@ -233,7 +236,7 @@ def test_a_task_that_refuses_all_rows_buffers_few_of_them(file_url: str, tmp_pat
 
 
 def test_files_that_the_driver_cannot_see_are_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match=r"are not there; let option refusedDir be a folder that the driver and all"):
+    with pytest.raises(BadConfig, match=r"are missing; set option refusedDir to a folder that the driver and all"):
         settle_refused(str(tmp_path), "run", ["run@1.parquet"])
 
 

@@ -96,11 +96,20 @@ def test_a_dead_letter_that_died_after_the_count_is_left_alone(spark: SparkSessi
 @pytest.mark.parametrize(
     ("where", "sentence"),
     [
-        ("died_at >", r"^where 'died_at >' is no SQL that Spark understands: Syntax error at or near end of input$"),
-        ("error = 'x'", r"^where \"error = 'x'\" names 'error', which is not there; columns are tenant, queue, shard,"),
+        ("died_at >", r"^where 'died_at >' is not SQL that Spark understands: Syntax error at or near end of input$"),
+        (
+            "error = 'x'",
+            r"^where \"error = 'x'\" names 'error', which does not exist; columns are tenant, queue, shard,",
+        ),
         ("attempts", r"^where 'attempts' is int, not true or false; write a condition, as in: kind = 'mail'$"),
-        ("dead_letter > 'x'", r"^where \"dead_letter > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
-        ("cast(id as int) > 0", r"^where 'cast\(id as int\) > 0' fails on a row: 'job' is no int; let it give null"),
+        (
+            "dead_letter > 'x'",
+            r"^where \"dead_letter > 'x'\" fails on a row: cannot cast 'x' to bigint",
+        ),
+        (
+            "cast(id as int) > 0",
+            r"^where 'cast\(id as int\) > 0' fails on a row: cannot cast 'job' to int",
+        ),
     ],
 )
 def test_an_invalid_condition_is_one_sentence_and_nothing_is_written(

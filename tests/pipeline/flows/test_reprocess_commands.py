@@ -140,9 +140,9 @@ def test_invalid_sql_is_one_sentence(run: Run, url: str) -> None:
     invalid = run("replay", "--where", "dead_letter > 'x'", "--yes", code=2)
     other = run("backfill", "--where", "true", "--name", "n", "--payload", "idd", "--yes", code=2)
 
-    assert "headrace: --where \"dead_letter > 'x'\" fails on a row: 'x' is no bigint; let it give null" in invalid[1]
+    assert "headrace: --where \"dead_letter > 'x'\" fails on a row: cannot cast 'x' to bigint" in invalid[1]
     assert (invalid[0], "Traceback" in invalid[1]) == ("", False)
-    assert "headrace: --payload 'idd' names 'idd', which is not there; columns are tenant, queue," in other[1]
+    assert "headrace: --payload 'idd' names 'idd', which does not exist; columns are tenant, queue," in other[1]
     assert waiting(url, MAIL) == []
 
 

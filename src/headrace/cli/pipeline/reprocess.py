@@ -260,7 +260,7 @@ def _show_jobs(output: Output, report: "BackfillReport") -> None:
 
 
 class ReprocessReport(Protocol):
-    """What was written, or would be."""
+    """The counts of a write or a dry run."""
 
     def sentence(self) -> str:
         """The counts in one sentence."""

@@ -40,7 +40,7 @@ FEW_EVENTS = 500_000
 
 
 class Backlog(Struct, frozen=True):
-    """What the journals of a store hold."""
+    """The queues and events in the journals of a store."""
 
     queues: int
     events: int
@@ -119,7 +119,7 @@ class PipelineWork(Struct, frozen=True):
 
 @contextmanager
 def open_events(request: PipelineRequest, output: Output) -> Iterator[PipelineWork | None]:
-    """Spark with the events of a request; None if there are no events, which is said then."""
+    """Spark with the events of a request; None, after a message, without events."""
     from headrace.pipeline.event_source import default_origin
 
     data_dir = request.data_dir
@@ -172,7 +172,7 @@ def _history_events(data_dir: "DataDir", queue: str) -> int:
 
 
 def short_path(place: "Path | Location") -> str:
-    """A path as a person would type it here; a URL as it is."""
+    """A path relative to the current folder, if it is below; a URL unchanged."""
     path = Path(str(place))
     is_here = "://" not in str(place) and path.is_relative_to(Path.cwd())
     return str(path.relative_to(Path.cwd())) if is_here else str(place)
@@ -186,7 +186,7 @@ def spark_session(engine: SparkEngine, line: ProgressLine, events: int | None) -
         with needing_spark():
             from headrace.pipeline.spark_session import SHORT_RUN, open_session
         conf = (SHORT_RUN if events is not None and events < FEW_EVENTS else {}) | engine.conf
-        # Spark's own log belongs to a traceback that was asked for.
+        # A requested traceback comes with Spark's log.
         quiet = not os.environ.get(TRACEBACK)
         with open_session("headrace pipeline", engine.master, conf, quiet=quiet) as spark, line.spark_tasks(spark):
             yield spark

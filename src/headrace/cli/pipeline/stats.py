@@ -121,7 +121,7 @@ def _live(
         from headrace.pipeline.spark_session import is_connect
         from headrace.pipeline.stats.run import follow_stats
 
-        is_counted = not is_connect(spark)  # a server's process counts what it writes for itself
+        is_counted = not is_connect(spark)  # the batches of a server are counted in its process
         line.stage(f"statistics into {short_path(folder)}")
         query = follow_stats(
             spark,
@@ -156,18 +156,18 @@ def _live(
 
 
 class StatsCounts:
-    """What the batches of live statistics came to."""
+    """The sums of the batches of live statistics."""
 
     def __init__(self) -> None:
         self.windows = self.items = 0
 
     def add(self, batch: "BatchStats") -> None:
-        """Take in a batch."""
+        """Add a batch."""
         self.windows += batch.windows
         self.items += batch.items
 
     def text(self) -> str:
-        """What was written, for people."""
+        """The sums as text."""
         return f" · {counted(self.windows, 'window')} written"
 
 

@@ -225,7 +225,7 @@ def say_tables(
 
 
 def say_selection(output: Output, request: PipelineRequest, *tables: str) -> None:
-    """Say which tables now hold one tenant or queue only, whatever they held before."""
+    """Say which tables now hold one tenant or queue only."""
     selections = [("tenant", request.tenant), ("queue", request.queue)]
     selection = " and ".join(f"{what} {name}" for what, name in selections if name != ALL)
     if selection:

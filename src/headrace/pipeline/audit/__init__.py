@@ -1,4 +1,4 @@
-"""Compares what a store holds with what its journal says, and names every difference."""
+"""Compares the records of a store with its journal, and reports every difference."""
 
 from typing import TYPE_CHECKING
 

@@ -44,9 +44,9 @@ class Finding(Struct, frozen=True, kw_only=True):
     id: str | None = None
     """Of a job; None for a finding of a shard."""
     journal: str
-    """What the journal says."""
+    """The state by the journal."""
     store: str
-    """What the store says."""
+    """The state in the store."""
     seq: int | None = None
     """Of the event concerned."""
     hint: str
@@ -64,7 +64,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class AuditReport(Struct, frozen=True, kw_only=True):
-    """What an audit has compared, and what it found."""
+    """The extent and the findings of an audit."""
 
     events: int
     jobs: int
@@ -78,9 +78,9 @@ class AuditReport(Struct, frozen=True, kw_only=True):
     partial: int = 0
     """Jobs whose first events were dropped, so that not all of them could be compared."""
     moving: int = 0
-    """Jobs that moved during every recheck, or whose journal was trimmed or created again: they were not judged."""
+    """Jobs that moved in every recheck, or whose journal was trimmed or created again; not judged."""
 
     @property
     def ok(self) -> bool:
-        """Whether everything that could be checked adds up."""
+        """Whether there is no difference."""
         return not self.findings and not self.unlisted

@@ -58,7 +58,8 @@ class ExpectedRecord(Struct, frozen=True):
 
 
 class JobHistory(Struct):
-    """The records that a job must have. None means that no event has it: in a complete journal there is none then."""
+    """The records that a job must have. None means that no event has it: with a complete journal, the record must not
+    exist."""
 
     seq: int = 0
     """Of the last event; 0 for none."""

@@ -74,7 +74,7 @@ class JournalTail:
         while self.seq < upto:
             entries = await self._store.journal.read(self._shard, self.seq, upto)
             if not entries or entries[0].first_seq > self.seq + 1:
-                # Dropped by retention, or missing, which is a finding of its own.
+                # Dropped by retention, or missing, which is a separate finding.
                 self.is_incomplete = True
                 return
             for entry in entries:

@@ -46,7 +46,7 @@ def audit(
     separated by commas) select a part of the store.
     """
     options = {"url": url, "tenant": tenant, "queue": queue}
-    # Spark would find the same errors, but wrap them into a traceback of its own.
+    # Spark would wrap the same errors in a traceback.
     parsed = SourceOptions.parse(options)
     check_master(url, spark)
     frames = AuditFrames(spark, options)

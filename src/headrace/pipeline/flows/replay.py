@@ -135,7 +135,7 @@ def _read(spark: SparkSession, url: str, tenant: str, queue: str, where: str) ->
     # Payloads may be large, and few conditions use them.
     payloads = str(needs_bodies(where)).lower()
     options = {"url": url, "what": "dead", "tenant": tenant, "queue": queue, "payloads": payloads}
-    # Spark would find the same errors, but wrap them into a traceback of its own.
+    # Spark would wrap the same errors in a traceback.
     SourceOptions.parse(options)
     return spark.read.format("headrace").options(**options).load()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAME_CHARS_MAX = 80
 """The name of a backfill is part of every key."""
 GROUPS_MAX = 1_000
-"""Groups in a report: nobody reads more, and there may be many kinds and errors."""
+"""Groups in a report, which people read; there may be many kinds and errors."""
 _BODIES = re.compile(r"\b(payload|headers|result)\b", re.IGNORECASE)
 
 

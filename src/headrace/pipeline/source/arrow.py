@@ -1,4 +1,4 @@
-"""Builds Arrow batches out of Python values: only the columns that are read, one ahead of Spark."""
+"""Builds Arrow batches from Python values, for the selected columns only and one batch ahead of Spark."""
 
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ from headrace.pipeline.source.schema import INSTANT, Column, Table
 
 ROWS_PER_BATCH = 20_000
 BYTES_PER_BATCH = 8 * 1024 * 1024
-"""A batch ends with whichever comes first: large enough that handing it over costs nothing, small in any memory."""
+"""A batch ends at whichever limit comes first: large enough to amortise its transfer, small in any memory."""
 
 
 def build_batch(table: Table, count: int, values: Mapping[str, object]) -> pa.RecordBatch:
     """A batch of `count` rows with the columns of `table`.
 
-    `values` has, for a column, the value that is the same in every row, or a function that makes a list or an array of
-    them when the column is asked for. A column without any is null.
+    `values` has, for a column, one value for all rows, or a function that returns the list or array of its values. A
+    column without an entry is null.
     """
     arrays = [_array(column, count, values.get(column.name)) for column in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow)
@@ -39,7 +39,7 @@ def instants(millis: Iterable[int | None]) -> pa.Array:
 
 
 def texts(values: Sequence[bytes | None]) -> pa.Array:
-    """Bytes as texts; null for those that are no UTF-8, which only a codec of one's own writes."""
+    """Bytes as texts; null for invalid UTF-8, which only a custom codec writes."""
     try:
         return pa.array(values, pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
@@ -74,8 +74,8 @@ _END = object()
 
 
 def prefetch(batches: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The items of a generator, fetched one ahead in a thread that also closes it; a reader that leaves early waits for
-    that, so the generator must not block."""
+    """The items of a generator, fetched one ahead in a thread that also closes it. A reader that stops early waits for
+    the close, so the generator must not block."""
     ready: Queue[object] = Queue(maxsize=1)
     is_closed = threading.Event()
 
@@ -92,8 +92,8 @@ def prefetch(batches: Generator[T, None, None]) -> Generator[T, None, None]:
             batches.close()
             ready.put(last)
 
-    # A daemon: a task that Spark kills must not wait for it.
-    thread = threading.Thread(target=make, name="headrace-ahead", daemon=True)
+    # A daemon, so that a task killed by Spark does not wait for it.
+    thread = threading.Thread(target=make, name="headrace-prefetch", daemon=True)
     thread.start()
     try:
         while (found := ready.get()) is not _END:

@@ -1,4 +1,4 @@
-"""Fills in what PySpark 4.1 lacks beside 4.2 and newer, and refuses anything older than 4.1."""
+"""Fills the gaps of PySpark 4.1 against 4.2 and newer, and refuses older versions."""
 
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING or HAS_4_2:
 else:
 
     class ReadLimit:
-        """How much a batch may hold; 4.1 asks for no limit."""
+        """The limit of a batch; 4.1 asks for none."""
 
     class ReadAllAvailable(ReadLimit):
         """No limit."""
@@ -53,7 +53,7 @@ else:
             self.max_rows = max_rows
 
     class SupportsTriggerAvailableNow:
-        """4.1 gives `availableNow` one batch, up to what is there when the query begins."""
+        """4.1 gives `availableNow` one batch, up to the events that exist when the query begins."""
 
 
 __all__ = [

@@ -15,11 +15,11 @@ from headrace.stores.catalog import all_feeds, all_queues, all_tenants, find_que
 from headrace.stores.contract.store import Store
 
 QueueRef = tuple[str | None, str | None]
-"""A tenant and a queue as a row says them."""
+"""Tenant and queue of a row."""
 
 
 async def find_queues(store: Store, options: SourceOptions) -> list[Queue]:
-    """The queues to read, by tenant and name; refuses a name that no tenant in question has."""
+    """The queues to read, by tenant and name; refuses a name that none of the tenants has."""
     tenants = await all_tenants(store) if options.tenant == ALL else [options.tenant]
     if not options.names:
         queues = [queue for tenant in tenants for queue in await all_queues(store, tenant)]
@@ -34,9 +34,9 @@ async def find_queues(store: Store, options: SourceOptions) -> list[Queue]:
 
 
 async def find_feeds(store: Store, options: SourceOptions) -> list[FeedName]:
-    """The feeds to read, by tenant and name; refuses a name that no tenant in question has."""
+    """The feeds to read, by tenant and name; refuses an unknown name."""
     if options.tenant == ALL:
-        raise BadConfig("feeds are read of one tenant at a time; name it with option tenant")
+        raise BadConfig("feeds are read for one tenant at a time; name it with option tenant")
     known = await all_feeds(store, options.tenant)
     if not options.names:
         return known
@@ -54,12 +54,12 @@ def _check_missing(thing: str, known: Iterable[str], options: SourceOptions) -> 
 
 def _hint(thing: str, names: list[str]) -> str:
     if not names:
-        return f"there are no {thing}s at all; check option tenant and the url"
+        return f"there are no {thing}s yet; check option tenant and the URL"
     return f"known {thing}s: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
 
 
 async def feed_states(store: Store, feeds: Sequence[FeedName]) -> list[FeedState | None]:
-    """The state of each feed in turn; None of one that is not there."""
+    """The state of each feed in order; None for a feed that does not exist."""
     found: list[FeedState | None] = []
     for first in range(0, len(feeds), LOOKS_AT_ONCE):
         found += await asyncio.gather(*map(store.feeds.describe, feeds[first : first + LOOKS_AT_ONCE]))
@@ -69,7 +69,7 @@ async def feed_states(store: Store, feeds: Sequence[FeedName]) -> list[FeedState
 def queue_refs(
     options: WriteOptions, count: int, tenants: list[Any] | None, queues: list[Any] | None
 ) -> Iterable[QueueRef]:
-    """Where the rows go, each by its own columns, else by the options."""
+    """The queue of each row, from its columns, else from the options."""
     return zip(
         repeat(options.tenant, count) if tenants is None else (tenant or options.tenant for tenant in tenants),
         repeat(options.name, count) if queues is None else (queue or options.name for queue in queues),
@@ -78,16 +78,16 @@ def queue_refs(
 
 
 class TargetQueues:
-    """What is known of queues, asked once for each tenant."""
+    """Looks queues up, once for each tenant."""
 
     def __init__(self, shards: int | None) -> None:
         self._shards = shards
-        """Of queues that are not there; None refuses those."""
+        """Shards of new queues; None refuses unknown queues."""
         self._tenants: set[str] = set()
         self._known: dict[QueueRef, Queue | Refused] = {}
 
     async def learn(self, store: Store, refs: Iterable[QueueRef]) -> None:
-        """Look up queues that are not known yet."""
+        """Look up the queues that were not looked up yet."""
         for ref in set(refs) - self._known.keys():
             tenant, name = ref
             if tenant is not None and tenant not in self._tenants:
@@ -98,10 +98,10 @@ class TargetQueues:
                 self._known[ref] = self._new(tenant, name)
 
     def get(self, ref: QueueRef) -> Queue:
-        """The queue of a place that was learnt; raises its refusal."""
+        """The queue that was looked up; raises its refusal."""
         found = self._known[ref]
         if isinstance(found, Refused):
-            raise found.with_traceback(None)  # it is raised for every row, and would keep where each time
+            raise found.with_traceback(None)  # raised for every row, the traceback would grow each time
         return found
 
     def _new(self, tenant: str | None, name: str | None) -> Queue | Refused:
@@ -119,5 +119,5 @@ class TargetQueues:
 async def _queues_of(store: Store, tenant: str) -> list[Queue]:
     try:
         return await all_queues(store, tenant)
-    except Refused:  # what is no tenant has no queues; the row is refused with the words of its queue
+    except Refused:  # an invalid tenant has no queues; the row is refused because of its queue
         return []

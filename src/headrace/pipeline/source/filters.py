@@ -1,4 +1,4 @@
-"""Applies the filters of a query that Spark hands over, so that other rows are not read or do not reach Spark."""
+"""Applies the filters that Spark pushes down, so that other rows are not read or do not reach Spark."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from headrace.pipeline.source.compat import (
 from headrace.pipeline.source.schema import INSTANT
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
-"""The bounds of a column that no filter bounds."""
+"""The bounds of an unfiltered column."""
 
 _COMPARE: dict[type, Any] = {
     EqualTo: pc.equal,
@@ -52,13 +52,14 @@ _KNOWN: tuple[type, ...] = (*_COMPARE, *_MATCH, EqualNullSafe, In, IsNull, IsNot
 
 
 class Filters(Struct, frozen=True):
-    """Conditions that a row must fulfil, all of them. As in SQL, what is unknown because of a null is not fulfilled."""
+    """Conditions that must all hold for a row. As in SQL, a condition that is unknown because of a null does not
+    hold."""
 
     conditions: tuple[Filter, ...] = ()
 
     @staticmethod
     def take(filters: Iterable[Filter]) -> "tuple[Filters, list[Filter]]":
-        """Those of Spark's filters that can be applied here exactly, and the rest, which stay with Spark."""
+        """The filters that can be applied here exactly, and the rest, which Spark applies."""
         known: list[Filter] = []
         rest: list[Filter] = []
         for each in filters:
@@ -71,7 +72,7 @@ class Filters(Struct, frozen=True):
         return Filters(own), Filters(tuple(each for each in self.conditions if _column(each) not in names))
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that fulfil all conditions; the batch itself when there are none."""
+        """The rows for which all conditions hold; the batch itself without conditions."""
         for each in self.conditions:
             if batch.num_rows == 0:
                 break
@@ -79,12 +80,12 @@ class Filters(Struct, frozen=True):
         return batch
 
     def allows(self, column: str, value: object) -> bool:
-        """Whether rows with this value in this column can fulfil the conditions."""
+        """Whether the conditions can hold for rows with this value in this column."""
         values = pa.array([value])
         return all(_truth(each, values)[0].as_py() is True for each in self.conditions if _column(each) == column)
 
     def values(self, column: str) -> frozenset[object] | None:
-        """The values of which a row has one in this column; None when any value may do."""
+        """The possible values of this column; None if any value is."""
         found: frozenset[object] | None = None
         for each in self.conditions:
             if _column(each) == column and isinstance(each, EqualTo | EqualNullSafe | In):
@@ -94,8 +95,8 @@ class Filters(Struct, frozen=True):
         return found
 
     def bounds(self, column: str) -> tuple[int, int]:
-        """The least and the greatest whole number that a column may hold, both included; milliseconds since
-        1970 of a column of instants. They bound what is needed: rows between them may still fail a condition."""
+        """The least and the greatest possible number of a column, inclusive; milliseconds since 1970 for instants.
+        Rows between them may still fail a condition."""
         low, high = LOWEST, HIGHEST
         for each in self.conditions:
             if _column(each) == column:
@@ -105,14 +106,14 @@ class Filters(Struct, frozen=True):
 
 
 class FilteredReader(DataSourceReader):
-    """A reader whose rows fulfil `filters`: none, since Spark keeps the filters of a query to itself by default."""
+    """A reader that applies `filters`: none by default, since Spark applies the filters of a query itself."""
 
     filters: Filters = Filters()
 
 
 class FilterPushdown(FilteredReader):
-    """Takes over from Spark the filters that can be applied here exactly; mixed into a reader of its own class, because
-    Spark fails a query whose reader has `pushFilters` while `spark.sql.python.filterPushdown.enabled` is false."""
+    """Takes over from Spark the filters that can be applied here exactly. A mixin, because Spark fails a query whose
+    reader has `pushFilters` while `spark.sql.python.filterPushdown.enabled` is false."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
         self.filters, rest = Filters.take(filters)
@@ -123,8 +124,7 @@ _PUSHDOWN_PROGRAM = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def is_pushdown_on() -> bool:
-    """Whether Spark is about to hand over the filters of a query: it plans those in a program of their own, and only
-    where its setting is on."""
+    """Whether Spark is about to push filters down: it does so in a separate program, and only if its setting is on."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return _PUSHDOWN_PROGRAM in sys.modules or (spec is not None and spec.name == _PUSHDOWN_PROGRAM)
 
@@ -140,7 +140,7 @@ def _is_known(condition: Any) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value is of a type that our columns have."""
+    """Whether a value has a type of our columns."""
     try:
         type = pa.scalar(value).type
     except (pa.ArrowException, OverflowError):
@@ -159,7 +159,7 @@ def _column(condition: Any) -> str:
 
 
 def _truth(condition: Any, column: pa.Array) -> pa.Array:
-    """What is true, false or (null) unknown for each value of a column."""
+    """True, false or null (unknown) for each value of a column."""
     if isinstance(condition, Not):
         return pc.invert(_truth(condition.child, column))
     if isinstance(condition, IsNull):
@@ -182,20 +182,20 @@ def _truth(condition: Any, column: pa.Array) -> pa.Array:
 def _among(values: Sequence[object], column: pa.Array) -> pa.Array:
     known = pa.array([value for value in values if value is not None], column.type)
     found = pc.is_in(column, known)
-    # Not found beside a null in the list is unknown, and so is whatever a null is compared with.
+    # As in SQL: a value not in a list with a null is unknown, and so is any comparison with null.
     unknown = pc.invert(found) if len(known) < len(values) else column.is_null()
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
 
 
 def _range(condition: Any) -> tuple[int, int]:
-    """The whole numbers (milliseconds of instants) between which a condition can hold."""
+    """The range of numbers (milliseconds for instants) in which a condition can hold."""
     if isinstance(condition, Not):
         child: Any = condition.child
         opposite = _OPPOSITE.get(type(child))
         return _range(opposite(child.attribute, child.value)) if opposite else (LOWEST, HIGHEST)
     if isinstance(condition, In):
         ends = [_thousandths(value) for value in condition.value if value is not None]
-        # No row fulfils a list of nulls.
+        # A list of nulls holds for no row.
         return (-(-min(ends) // 1000), max(ends) // 1000) if ends else (HIGHEST, LOWEST)
     value = getattr(condition, "value", None)
     if isinstance(condition, IsNull) or type(condition) in _MATCH or value is None:
@@ -213,6 +213,6 @@ def _range(condition: Any) -> tuple[int, int]:
 
 
 def _thousandths(value: object) -> int:
-    """A whole number in thousandths, an instant in microseconds: both are a thousand to the unit of `bounds`."""
+    """A whole number in thousandths, an instant in microseconds: a thousand of both are one unit of `bounds`."""
     scalar = pa.scalar(value)
     return int(scalar.cast(INSTANT).value) if pa.types.is_timestamp(scalar.type) else int(scalar.as_py()) * 1000

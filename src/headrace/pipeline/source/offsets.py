@@ -1,4 +1,4 @@
-"""Offsets as users name them in options, the way Kafka's are, and as Spark keeps them in checkpoints."""
+"""Parses offsets as users give them in options, as for Kafka, and as Spark keeps them in checkpoints."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
@@ -11,37 +11,38 @@ from headrace.model.times import read_instant_ms
 from headrace.model.validate import cut
 
 EARLIEST, LATEST = -2, -1
-"""Kafka's numbers for both ends, where a number is wanted."""
+"""Kafka's numbers for both ends."""
 
 
 class OffsetLimit(Struct, frozen=True):
-    """Where reading begins or ends: at an end of what is kept, at an instant, or at a seq or instant of each journal.
+    """Where reading begins or ends: at the earliest or latest event, at an instant, or at a seq or instant of each
+    journal.
 
-    As with Kafka, a beginning is included and an end is not: what one run ended with, the next begins with.
-    """
+    As with Kafka, a beginning is inclusive and an end exclusive, so that the end of one run is the beginning of the
+    next."""
 
     end: Literal["earliest", "latest"] = "earliest"
-    """For everything that the others do not name."""
+    """For the shards and feeds that the other fields do not name."""
     at_ms: int | None = None
     seqs: Mapping[str, int] = {}
     """By `tenant/queue/shard` or `tenant/feed`; -2 is earliest, -1 latest."""
     instants_ms: Mapping[str, int] = {}
-    """By the same names; no name is in both."""
+    """By the same names, each in one of the two only."""
 
     @property
     def names(self) -> list[str]:
-        """The shards or feeds that are named."""
+        """The named shards or feeds."""
         return [*self.seqs, *self.instants_ms]
 
     @staticmethod
     def parse(option: str, text: str) -> "OffsetLimit":
-        """The place that a text names; `BadConfig` when it names none."""
+        """The limit of a text; raises `BadConfig` for an invalid one."""
         if text == "earliest":
             return OffsetLimit("earliest")
         if text == "latest":
             return OffsetLimit("latest")
         if text.startswith("{"):
-            # A shard that is not named is read as without the option.
+            # Other shards are read as without the option.
             return _named_limit(option, text, "latest" if option == "endingOffsets" else "earliest")
         try:
             return OffsetLimit(at_ms=read_instant_ms("instant", text))
@@ -58,7 +59,7 @@ def _named_limit(option: str, text: str, end: Literal["earliest", "latest"]) -> 
     except (msgspec.DecodeError, Refused):
         raise _bad_limit(option, text) from None
     seqs = {name: value for name, value in limits.items() if isinstance(value, int)}
-    # Digits in quotes may be meant as a seq: an instant is written as a date here.
+    # Digits in quotes are ambiguous, so an instant must be a date here.
     if any(seq < EARLIEST for seq in seqs.values()) or any(
         str(value).isdigit() for value in limits.values() if isinstance(value, str)
     ):
@@ -78,7 +79,7 @@ VERSION = 1
 
 
 class Versioned(Protocol):
-    """An offset with the version of its form."""
+    """An offset with the version of its format."""
 
     @property
     def v(self) -> int:
@@ -89,7 +90,7 @@ Kind = TypeVar("Kind", bound=Versioned)
 
 
 def read_offset(stored: Mapping[str, Any], kind: type[Kind]) -> Kind:
-    """An offset that Spark has kept; `BadConfig` when it is of another kind."""
+    """The offset of a checkpoint; raises `BadConfig` for a foreign one."""
     try:
         offset = msgspec.convert(stored, kind)
     except msgspec.ValidationError:
@@ -100,18 +101,18 @@ def read_offset(stored: Mapping[str, Any], kind: type[Kind]) -> Kind:
 
 
 def unknown_form() -> BadConfig:
-    """The refusal of an offset that is none of ours."""
+    """The refusal of a foreign offset."""
     return BadConfig(
-        "the checkpoint was written by another version of Headrace, or by another source, and cannot be read; use a"
+        "the checkpoint was written by another version of Headrace or by another source and cannot be read; use a"
         " new checkpoint, or the version that wrote it"
     )
 
 
-GO_ON = "or set option failOnDataLoss=false to go on"
+GO_ON = "or set option failOnDataLoss=false to continue"
 
 
 def raise_data_loss(sentences: Sequence[str], things: str) -> None:
-    """Say what is missing, of the first thing that something is missing of; nothing when nothing is."""
+    """Raise `Refused` with the first of these sentences, if there are any."""
     if sentences:
-        more = f" ({len(sentences) - 1:,} more {things} miss something)" if len(sentences) > 1 else ""
+        more = f" ({len(sentences) - 1:,} more {things} have losses)" if len(sentences) > 1 else ""
         raise Refused("data_loss", sentences[0] + more)

@@ -1,4 +1,4 @@
-"""The options of `format("headrace")`, checked when a query is planned."""
+"""Parses and checks the options of `format("headrace")` when a query is planned."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ What = Literal["journal", "jobs", "results", "dead", "feed"]
 WHATS: tuple[str, ...] = get_args(What)
 EVENTS_PER_TRIGGER_MAX = 2**53
 EVENTS_PER_PARTITION = 250_000
-"""Some half a second of reading, beside the 60 ms that Spark takes for a task in Python; little to do again when one
-fails."""
+"""About half a second of reading, against the 60 ms that a Python task costs Spark; little to repeat after a
+failure."""
 TRIGGER_DELAY_MS = 900_000
-"""As Kafka's default of maxTriggerDelay."""
+"""Kafka's default of maxTriggerDelay."""
 
 _COMMON = ("url", "what", "tenant")
 _PARTITIONS = ("minPartitions", "maxEventsPerPartition")
@@ -46,36 +46,36 @@ _WRITE: dict[str, tuple[str, ...]] = {
     "feed": ("feed", "refusals", "report", "run"),
 }
 _OF_SPARK = ("checkpointlocation", "path", "queryname")
-"""What Spark itself hands to the sink of a stream."""
+"""Options that Spark itself passes to the sink of a stream."""
 
 
 class SourceOptions(Struct, frozen=True, kw_only=True):
-    """What is to be read."""
+    """The options of a read."""
 
     url: str
     what: What = "journal"
     tenant: str = DEFAULT_TENANT
     """A name, or `*` for all."""
     names: tuple[str, ...] = ()
-    """Of queues (fail queues end in `.fail`) or feeds; empty for all."""
+    """Names of queues (fail queues end in `.fail`) or feeds; empty for all."""
     pattern: str | None = None
-    """A regular expression that the whole name of a queue matches; with it there are no `names`."""
+    """A regular expression for the whole name of a queue, instead of `names`."""
     columns: tuple[str, ...] = ()
-    """In this order; empty for all."""
+    """The columns in their order; empty for all."""
     payloads: bool = False
-    """Whether payloads, headers and results are read as well: by default of jobs and dead letters, which hold them."""
+    """Whether to read payloads, headers and results, too; the default for jobs and dead letters."""
     starting: OffsetLimit | None = None
-    """None is earliest."""
+    """None means earliest."""
     ending: OffsetLimit | None = None
     events_max: int | None = None
-    """That a batch of a stream may hold."""
+    """The most events in a batch of a stream."""
     events_min: int | None = None
-    """That a batch of a stream waits for, up to `trigger_delay_ms` after the last one."""
+    """The events that a batch of a stream waits for, up to `trigger_delay_ms` after the last batch."""
     trigger_delay_ms: int = TRIGGER_DELAY_MS
     fails_on_loss: bool = True
     partitions_min: int = 1
     partition_events_max: int = EVENTS_PER_PARTITION
-    """About how many events or records one task reads."""
+    """The approximate number of events or records of a task."""
 
     def __repr__(self) -> str:
         return _redacted(self)
@@ -88,25 +88,25 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def parse(settings: Mapping[str, str]) -> "SourceOptions":
-        """The options of a read; `BadConfig` with a sentence to act on when they make no sense."""
+        """The options of a read; raises `BadConfig` for invalid ones."""
         options, what = _known_options(settings, _READ, "journal", "read")
         tenant = options.get("tenant", DEFAULT_TENANT)
         if tenant != ALL:
             check_tenant(tenant)
         name_option = "feed" if what == "feed" else "queue"
         if "queue" in options and "queuepattern" in options:
-            raise BadConfig("options queue and queuePattern both name the queues to read; give one of them")
+            raise BadConfig("options queue and queuePattern both select the queues; give one of them")
         events_max, events_min = _trigger_events(_MAX, options), _trigger_events(_MIN, options)
         if events_min is None and "maxtriggerdelay" in options:
-            raise BadConfig("option maxTriggerDelay is how long minEventsPerTrigger waits; give both of them")
+            raise BadConfig("option maxTriggerDelay bounds the wait for minEventsPerTrigger; give both")
         if events_min is not None and events_max is not None and events_min > events_max:
             raise BadConfig(
-                f"option minEventsPerTrigger is {events_min:,} and maxEventsPerTrigger {events_max:,}; give a minimum"
-                " that is no larger"
+                f"option minEventsPerTrigger is {events_min:,} and maxEventsPerTrigger {events_max:,}; lower the"
+                " minimum"
             )
         return SourceOptions(
             url=check_url(options.get("url", "")),
-            what=what,  # type: ignore[arg-type]  # looked up in the table of what can be read
+            what=what,  # type: ignore[arg-type]  # checked against the table of reads
             tenant=tenant,
             names=_names(name_option, options.get(name_option, ALL)),
             pattern=_pattern("queuePattern", options["queuepattern"]) if "queuepattern" in options else None,
@@ -128,31 +128,31 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
 
 
 class WriteOptions(Struct, frozen=True, kw_only=True):
-    """What is to be written, and how. What a row says itself goes before these."""
+    """The options of a write; the columns of a row override them."""
 
     url: str
     what: What
     tenant: str = DEFAULT_TENANT
     name: str | None = None
-    """The queue or the feed of rows that do not name one."""
+    """The queue or feed of rows that name none."""
     shards: int | None = None
-    """Of queues that are not there yet; None is one."""
+    """Shards of new queues; None means one."""
     kind: str | None = None
-    """Of rows that do not name one."""
+    """The kind of rows that name none."""
     key_space: str = "spark"
-    """What the rows' keys are unique in: option `name`."""
+    """The namespace of the rows' keys: option `name`."""
     key_keep_ms: int = KEY_KEEP_MS
-    """How long a row is known as written."""
+    """How long keys are remembered."""
     keep_counts: bool = False
     delay_ms: int = 0
     spread_ms: int = 0
     fails_on_refusal: bool = True
     refused_dir: str | None = None
-    """The folder in which refused rows are kept; None keeps none."""
+    """The folder for refused rows; None drops them."""
     report: str | None = None
-    """The feed that the counts of each write are published to."""
+    """The feed for the counts of each write."""
     run: str | None = None
-    """The id of the counts there; None draws one. A stream names each batch itself."""
+    """The id of the counts in the feed; None generates one. A stream names each batch itself."""
 
     def __repr__(self) -> str:
         return _redacted(self)
@@ -190,7 +190,7 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
 
 
 def _redacted(options: SourceOptions | WriteOptions) -> str:
-    # A debugger, or a log that somebody adds, would tell the password of the URL.
+    # The URL may hold a password, which a debugger or a log would show.
     fields = {**asdict(options), "url": redact_url(options.url)}
     return f"{type(options).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 

@@ -26,10 +26,10 @@ def span_of(shard: Shard, bounds: Bounds) -> Span:
 
 
 def split(spans: Sequence[Span], partitions_min: int = 1, target: int = EVENTS_PER_PARTITION) -> list[tuple[Span, ...]]:
-    """Cut the spans, laid end to end, into pieces of equal counts (by one), about `target` each, but at least so many.
+    """Cut the spans, laid end to end, into at least `partitions_min` equal pieces of about `target` events.
 
-    So many small shards share a piece and a large one is cut by seq, whatever their mixture; order is kept. There is
-    never an empty piece: with fewer events than `partitions_min`, each event is a piece.
+    Small shards share a piece and a large one is cut by seq; order is kept. No piece is empty: with fewer events than
+    `partitions_min`, each event is a piece.
     """
     total = sum(span.count for span in spans)
     pieces = min(max(-(-total // target), partitions_min), total)
@@ -53,10 +53,10 @@ Thing = TypeVar("Thing")
 def pack(
     sized: Iterable[tuple[Thing, int]], parts_min: int = 1, target: int = EVENTS_PER_PARTITION
 ) -> list[tuple[Thing, ...]]:
-    """Parts of about `target` rows each, and at least so many as long as there are things for them.
+    """Parts of about `target` rows each, at least `parts_min` if there are enough things.
 
-    The largest thing goes first, each to the part that has least so far: no part has more than the largest thing above
-    the least of them.
+    The largest thing goes first, each to the smallest part so far, so that the sizes of two parts differ by the largest
+    thing at most.
     """
     ordered = sorted(sized, key=lambda pair: -pair[1])
     total = sum(size for _, size in ordered)
@@ -64,7 +64,7 @@ def pack(
     parts: list[list[Thing]] = [[] for _ in range(count)]
     fullness = [(0, 0, number) for number in range(count)]
     for thing, size in ordered:
-        # By the number of things where the sizes are equal: what seems empty is spread as well.
+        # Equal sizes go by number of things, which spreads seemingly empty ones.
         rows, things, number = heappop(fullness)
         parts[number].append(thing)
         heappush(fullness, (rows + size, things + 1, number))

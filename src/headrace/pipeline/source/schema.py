@@ -1,4 +1,4 @@
-"""The columns of everything that can be read, as Spark and as Arrow see them, written once."""
+"""Defines the columns of all reads once, for Spark and for Arrow."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -27,7 +27,7 @@ INSTANT = pa.timestamp("us", tz="UTC")
 
 
 class Column(Struct, frozen=True):
-    """One column in both worlds."""
+    """A column with its types in Spark and Arrow."""
 
     name: str
     spark: DataType
@@ -52,12 +52,12 @@ class Table(Struct, frozen=True, dict=True):
         return pa.schema([pa.field(column.name, column.arrow) for column in self.columns])
 
     def pick(self, names: Sequence[str]) -> "Table":
-        """The columns of these names, in this order; all of them for none."""
+        """The columns of these names in this order; all columns without names."""
         known = {column.name: column for column in self.columns}
         for name in names:
             if name not in known:
                 raise BadConfig(
-                    f"option columns names {cut(name)!r}, which is not there; known columns: {', '.join(known)}"
+                    f"option columns names {cut(name)!r}, which does not exist; known columns: {', '.join(known)}"
                 )
         return Table(tuple(known[name] for name in names)) if names else self
 
@@ -87,7 +87,7 @@ def _instant(name: str) -> Column:
 
 
 def _texts(name: str) -> Column:
-    # Written as Spark's own conversion names the parts of a map, which must match exactly.
+    # With the names that Spark gives the parts of a map, which must match exactly.
     return Column(name, MapType(StringType(), StringType()), pa.map_(pa.string(), pa.field("value", pa.string())))
 
 
@@ -95,7 +95,7 @@ _SHARD = (_text("tenant"), _text("queue"), _int("shard"))
 _ERROR = (_text("error_class"), _text("error_message"))
 
 PLACE: tuple[Column, ...] = (*_SHARD, _long("epoch"), _long("seq"), _instant("happened_at"))
-"""Where and when an event stands: from the entry that holds it."""
+"""The position and time of an event, from its entry."""
 
 LINE: tuple[Column, ...] = (
     _text("event"),
@@ -118,13 +118,13 @@ LINE: tuple[Column, ...] = (
     _long("version"),
     _text("payload"),
 )
-"""What an event says, in the order of `headrace.model.event.Line`."""
+"""The fields of an event, in the order of `headrace.model.event.Line`."""
 
 JOURNAL_CARRIED = Table((*PLACE, *LINE))
-"""The journal with the payloads that the events themselves carry, which most do not."""
+"""The journal with the payloads that some events carry."""
 JOURNAL = JOURNAL_CARRIED.without(["payload"])
 JOURNAL_PAYLOADS = Table((_text("payload"), _text("result")))
-"""What `payloads=true` adds to the journal: an event that carries no payload has it looked up in the store."""
+"""The columns that `payloads=true` adds to the journal; payloads that events do not carry are looked up."""
 
 JOBS = Table(
     (
@@ -154,7 +154,7 @@ JOBS = Table(
         _long("as_of_seq"),
     )
 )
-"""One row a record: an id may be active and blocked at once, and have a finished job and dead letters besides."""
+"""One row per record: an id may be active and blocked, and also have a finished job and dead letters."""
 
 RESULTS = Table(
     (
@@ -173,7 +173,7 @@ RESULTS = Table(
         _text("result"),
     )
 )
-"""Of a batch `seq` is where the journal stood when the row was read; of a stream, the `done` event's own."""
+"""In a batch, `seq` is the last seq of the journal when the row was read; in a stream, that of the `done` event."""
 
 DEAD = Table(
     (
@@ -216,12 +216,12 @@ FEED = Table(
         _text("instance"),
     )
 )
-"""Of a batch each row is an item: event `present`, its `position` counted from 0, `seq` where the log stood. Of a
-stream each row is a change."""
+"""In a batch, each row is an item: event `present`, its `position` from 0, and the last `seq` of the log. In a stream,
+each row is a change."""
 
 TABLES: dict[str, Table] = {"journal": JOURNAL, "jobs": JOBS, "results": RESULTS, "dead": DEAD, "feed": FEED}
 PAYLOAD_COLUMNS = ("payload", "headers", "result")
-"""What `payloads=false` leaves out of jobs and dead letters."""
+"""The columns of jobs and dead letters that `payloads=false` leaves out."""
 
 SPARK_SCHEMA = JOURNAL.spark
 ARROW_SCHEMA = JOURNAL.arrow
@@ -232,11 +232,11 @@ JSON_SCHEMA = pa.schema(
         for written, column in zip(LINE_COLUMNS, LINE, strict=True)
     ]
 )
-"""A line of the journal: the same columns, instants as milliseconds under their own names."""
+"""A line of the journal: the same columns, with instants as milliseconds and the names of the JSON."""
 
 
 def table_of(options: SourceOptions) -> Table:
-    """The columns that a read gives."""
+    """The columns of a read."""
     table = TABLES[options.what]
     if not options.payloads and options.what in ("jobs", "dead"):
         table = table.without(PAYLOAD_COLUMNS)

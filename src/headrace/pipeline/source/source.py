@@ -1,4 +1,4 @@
-"""`format("headrace")`: Spark reads and writes queues, feeds and the journal through it."""
+"""`format("headrace")`: lets Spark read and write queues, feeds and the journal."""
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -25,7 +25,7 @@ class HeadraceSource(DataSource):
     def schema(self) -> StructType:
         return table_of(self._options()).spark
 
-    # Imported here, so that a task that reads journals does not pay for the others.
+    # Imported here, so that a task on journals does not import the others.
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options, table = self._read_options(schema)
@@ -34,7 +34,7 @@ class HeadraceSource(DataSource):
                 raise BadConfig(f"option {name}EventsPerTrigger is for streams; leave it out, or use spark.readStream")
         if options.starting is not None and options.what != "journal":
             raise BadConfig(
-                f"option startingOffsets is for streams of {options.what}, and a batch gives what is there; leave it"
+                f"option startingOffsets is for streams of {options.what}, and a batch reads everything; leave it"
                 " out, or use spark.readStream"
             )
         if options.what == "journal":
@@ -67,7 +67,7 @@ class HeadraceSource(DataSource):
             from headrace.pipeline.source.feed.reader import FeedStream
 
             return FeedStream(options, table)
-        raise BadConfig(f"{options.what} cannot be streamed, only read as they are; stream journal, results or feed")
+        raise BadConfig(f"{options.what} cannot be streamed, only read as a batch; stream journal, results or feed")
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from headrace.pipeline.source.sink.sink import BatchWriter
@@ -84,8 +84,8 @@ class HeadraceSource(DataSource):
         table = table_of(options)
         if schema != table.spark:
             raise BadConfig(
-                "format headrace has columns of its own; leave out .schema(…), and select from them or name some with"
-                " option columns"
+                "format headrace has fixed columns; leave out .schema(…), and select columns or name some with option"
+                " columns"
             )
         return options, table
 
@@ -98,5 +98,5 @@ class HeadraceSource(DataSource):
         return WriteOptions.parse(self.options.copy())  # type: ignore[attr-defined]
 
     def _options(self) -> SourceOptions:
-        # A copy keeps the options' own lookup; dict(…) would not.
+        # A copy keeps the case-insensitive lookup; dict(…) would not.
         return SourceOptions.parse(self.options.copy())  # type: ignore[attr-defined]

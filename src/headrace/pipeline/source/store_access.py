@@ -22,9 +22,8 @@ Answer = TypeVar("Answer")
 class _Runner(asyncio.Runner):  # type: ignore[misc]  # final in the stubs alone
     """A runner that leaves signals alone.
 
-    Python's own handles Ctrl-C around each call, and to take that handler off again it writes out (`repr`) the answer
-    of the call, twice: of a page of a thousand jobs that costs more than to read it.
-    """
+    Python's own runner handles Ctrl-C around each call and calls `repr` on the answer twice to remove its handler: for
+    a page of a thousand jobs that costs more than the read."""
 
     def run(self, coro: Coroutine[Any, Any, Answer], *, context: Context | None = None) -> Answer:
         loop = self.get_loop()
@@ -33,9 +32,9 @@ class _Runner(asyncio.Runner):  # type: ignore[misc]  # final in the stubs alone
 
 @contextmanager
 def connect(url: str) -> Iterator[tuple[asyncio.Runner, Store]]:
-    """The store at `url` and the loop that it belongs to, until the block ends.
+    """Open the store at `url` with an event loop, for this block.
 
-    Opened by whoever uses it: a connection that was open before a fork is not safe to use after it.
+    Each process opens its own: a connection must not be used across a fork.
     """
     check_url(url)
     with _Runner() as runner:
@@ -47,7 +46,7 @@ def connect(url: str) -> Iterator[tuple[asyncio.Runner, Store]]:
 
 
 def check_url(url: str) -> str:
-    """The URL again, if Spark's processes can reach the store behind it. Never shown: it may hold a password."""
+    """The URL again, if Spark's processes can reach its store. Errors do not show it, since it may hold a password."""
     if not url:
         raise BadConfig(
             "format headrace needs option url; give the store's, for example sqlite:////var/lib/jobs.db or"
@@ -66,7 +65,7 @@ def check_url(url: str) -> str:
 
 
 def check_file(path: str) -> None:
-    """Refuse a store that is not there: opening it would make an empty one, and a misspelt path would read as such."""
+    """Refuse a missing file: opening it would create an empty store, which a misspelt path would read."""
     absolute = Path(path).absolute()
     if not absolute.is_file():
         raise BadConfig(f"there is no store at {absolute}; check the path (sqlite:///relative or sqlite:////absolute)")
@@ -77,13 +76,13 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @cache
 def this_host() -> str:
-    """The name of this machine and, where there is one, the number of its start: two machines may share a name."""
+    """The name of this machine with its boot id, if any, since two machines may share a name."""
     boot = _BOOT_ID.read_text().strip() if _BOOT_ID.is_file() else ""
     return f"{platform.node()} {boot}".strip()
 
 
 def check_host(url: str, planned_on: str) -> None:
-    """Refuse a store that is a file in a task that runs on another machine than the one that planned it."""
+    """Refuse a task on a file store that runs on another machine than the planning one."""
     parts, options = split(url)
     if parts.scheme != "sqlite" or planned_on == this_host():
         return
@@ -98,7 +97,7 @@ def _name(machine: str) -> str:
 
 
 def check_master(url: str, spark: "SparkSession") -> None:
-    """Refuse, before anything is planned, a file whose reader would run on other machines."""
+    """Refuse a file store, before anything is planned, if its tasks would run on other machines."""
     master = spark.conf.get("spark.master") or ""
     if url.startswith("sqlite:") and not master.startswith("local"):
         raise BadConfig(

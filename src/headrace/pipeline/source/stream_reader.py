@@ -1,4 +1,4 @@
-"""Gives Spark the methods that it calls on a stream, alike for journals, results and feeds."""
+"""Implements Spark's interface for streams, for journals, results and feeds alike."""
 
 from abc import abstractmethod
 from asyncio import Runner, sleep
@@ -18,34 +18,34 @@ from headrace.pipeline.source.store_access import check_host, connect
 from headrace.stores.contract.store import Store
 
 OffsetJson = Mapping[str, Any]
-"""An offset as Spark keeps it."""
+"""An offset in Spark's checkpoint."""
 
 LOOK_EVERY_MS = 50
-"""How often an idle stream asks for news. Spark asks again after 10 ms: a store has better things to do."""
+"""The interval of polls of an idle stream; Spark's 10 ms would load the store."""
 FIND_EVERY_MS = 1_000
-"""How often new queues and feeds are looked for: listing a thousand of them costs more than asking how far they are."""
+"""The interval of searches for new queues and feeds: to list a thousand of them costs more than to poll them."""
 
 
 class Pause:
-    """Keeps an idle stream from asking its store all the time."""
+    """Limits how often an idle stream polls its store."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._idle_at_ms: int | None = None
 
     def note(self, is_idle: bool) -> None:
-        """Whether the look that has just ended has found anything."""
+        """Note whether the last poll found nothing."""
         self._idle_at_ms = self._now_ms() if is_idle else None
 
     async def rest(self) -> None:
-        """Wait until the next look is due, which is at once unless the last one has found nothing."""
+        """Wait until the next poll is due: at once, unless the last one found nothing."""
         if self._idle_at_ms is not None:
             left_ms = self._idle_at_ms + LOOK_EVERY_MS - self._now_ms()
             await sleep(max(left_ms, 0) / 1_000)
 
 
 class TriggerDelay:
-    """Holds a batch back until it has the events of option minEventsPerTrigger, or maxTriggerDelay is over."""
+    """Delays a batch until it has the events of option minEventsPerTrigger, or maxTriggerDelay has passed."""
 
     def __init__(self, options: SourceOptions, now_ms: Callable[[], int]) -> None:
         self._events_min = options.events_min or 0
@@ -54,7 +54,7 @@ class TriggerDelay:
         self._batch_at_ms: int | None = None
 
     def is_due(self, events: int) -> bool:
-        """Whether a batch of so many events is to be read now; the first one always is, as with Kafka."""
+        """Whether to read a batch of this many events now; always for the first one, as with Kafka."""
         now_ms = self._now_ms()
         if events < self._events_min and self._batch_at_ms is not None and now_ms < self._batch_at_ms + self._delay_ms:
             return False
@@ -64,10 +64,10 @@ class TriggerDelay:
 
 
 class SparkOffset(Protocol):
-    """Where a batch ends, which is where the next one begins."""
+    """The end of a batch and the beginning of the next."""
 
     def to_json(self) -> dict[str, Any]:
-        """What Spark is to keep."""
+        """The offset for Spark's checkpoint."""
 
 
 Offset = TypeVar("Offset", bound=SparkOffset)
@@ -76,7 +76,7 @@ Answer = TypeVar("Answer")
 
 
 class OffsetPlanner(Protocol[Offset, Span]):
-    """Decides how far each batch goes. Knows a store, and nothing of Spark."""
+    """Plans the batches of a stream over a store, without Spark."""
 
     async def initial(self) -> Offset:
         """Where a stream without a checkpoint begins; the same in every call, since Spark calls several times."""
@@ -95,7 +95,7 @@ class OffsetPlanner(Protocol[Offset, Span]):
 
 
 class StreamPartition(HostPartition, Generic[Span]):
-    """What one task reads."""
+    """The spans of one task."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
         super().__init__(spans)
@@ -103,11 +103,10 @@ class StreamPartition(HostPartition, Generic[Span]):
 
 
 class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Offset, Span]):
-    """A stream, batch by batch. What is read is up to the four methods that a kind of stream brings along.
+    """A stream of batches. A kind of stream implements `follow`, `parse`, `split` and `read_spans`.
 
-    Spark keeps one of these in a process of its own for as long as the query lives; the store stays open there. A task
-    gets a copy that has `options` and `table` only.
-    """
+    Spark keeps one reader in a separate process while the query lives, in which the store stays open. A task gets a
+    copy with `options` and `table` only."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
         self.options = options
@@ -115,22 +114,22 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
         self._runner: Runner | None = None
         self._follower: OffsetPlanner[Offset, Span] | None = None
         self._resumed: OffsetJson | None = None
-        """Where a checkpoint ends, as long as Spark 4.1 has not begun to go on from there."""
+        """The end of a checkpoint, until Spark 4.1 continues from it."""
         self._end: OffsetJson | None = None
-        """Where the last batch of Spark 4.1 ends."""
+        """The end of the last batch of Spark 4.1."""
         self._open = ExitStack()
 
     @abstractmethod
     def follow(self, store: Store) -> OffsetPlanner[Offset, Span]:
-        """Who decides how far each batch goes."""
+        """The planner of the batches."""
 
     @abstractmethod
     def parse(self, stored: OffsetJson) -> Offset:
-        """An offset of this kind that Spark has kept; `BadConfig` for anything else."""
+        """The offset of a checkpoint; raises `BadConfig` for a foreign one."""
 
     @abstractmethod
     def split(self, spans: Sequence[Span]) -> list[tuple[Span, ...]]:
-        """The spans of a batch, by tasks."""
+        """The spans of a batch, by task."""
 
     @abstractmethod
     def read_spans(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
@@ -142,14 +141,14 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
             check_host(self.options.url, partition.planned_on)
             yield from self.read_spans(partition.spans)
 
-    # Everything below runs in one process that lives as long as the query, under Spark's names.
+    # The methods below have Spark's names and run in one process that lives as long as the query.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return self._run(self._follow().initial()).to_json()
 
     def latestOffset(self, start: OffsetJson | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:  # noqa: N802
         if start is None:
-            # Spark 4.1 gives neither, and has shown where a checkpoint ends by a batch that ends where it begins.
+            # Spark 4.1 passes neither, and shows the end of a checkpoint by an empty batch.
             self._end = self._latest(self._resumed, None)
             self._resumed = None
             return dict(self._end)
@@ -159,7 +158,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
         begin = None if start is None else self.parse(start)
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         latest = self._run(self._follow().latest(begin, rows_max))
-        # As it came, since Spark compares texts.
+        # Unchanged, since Spark compares texts.
         return dict(start) if start is not None and latest is begin else latest.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -185,7 +184,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
         return [StreamPartition(part) for part in self.split(spans)]
 
     def commit(self, end: OffsetJson) -> None:
-        """Nothing: Spark says it a batch late, and never of the last one."""
+        """Nothing: Spark calls it a batch late, and never for the last one."""
 
     def stop(self) -> None:
         self._follower = self._runner = None

@@ -84,7 +84,7 @@ def follow_stats(
         )
     limit = limit_options(events_max, EVENTS_MAX)
     options = {"url": url, "tenant": tenant, "queue": queue}
-    # Spark would find the same faults, but wrap them into a traceback of its own.
+    # Spark would wrap the same errors in a traceback.
     SourceOptions.parse(options)
     if feed is not None:
         _ = FeedName(feed)

@@ -1,1 +1,1 @@
-"""A fleet: Spark's executors as workers, under the same leases, hearts and settlements as workers everywhere."""
+"""A fleet: workers on Spark's executors, with the same leases, heartbeats and settlements as elsewhere."""

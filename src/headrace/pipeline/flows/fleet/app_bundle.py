@@ -1,4 +1,4 @@
-"""Packs an app for Spark's executors: by name where they can import it, else by value with all that it uses."""
+"""Packs an app for Spark's executors: by name if they can import it, else pickled with everything it uses."""
 
 import importlib
 import io
@@ -23,13 +23,13 @@ from headrace.pipeline.source.store_access import this_host
 from headrace.worker.handlers import Handler, handler_of
 
 MAIN_MODULES = ("__main__", "__mp_main__")
-"""Modules that mean another program in another process."""
+"""Modules with another content in another process."""
 _APP = "headrace-app"
-"""Stands for the app itself, which is another object on the executor."""
+"""The persistent id of the app, which is another object on the executor."""
 
 
 class AppBundle(Struct, frozen=True):
-    """An app as it is sent to the executors."""
+    """An app for the executors."""
 
     name: str | None
     """As in `shop.jobs:app`; None for an app by value."""
@@ -42,10 +42,10 @@ class AppBundle(Struct, frozen=True):
     def load(self, url: str, packed_on: str) -> App:
         """The app, with its jobs at `url`; raises `BadConfig` where its modules cannot be imported."""
         if packed_on == this_host():
-            # Behind the executor's own path: what was installed for it, or shipped to it, goes first.
+            # After the executor's own path: packages that were installed for it or shipped to it come first.
             missing = [each for each in self.path if each not in sys.path]
             sys.path += missing
-            # For handlers with a process of their own.
+            # For handlers in separate processes.
             current = os.environ.get("PYTHONPATH")
             os.environ["PYTHONPATH"] = os.pathsep.join((*([current] if current else []), *missing))
         importlib.invalidate_caches()
@@ -96,8 +96,8 @@ def pickle_app(app: App) -> bytes:
         raise
     except Exception as error:
         raise BadConfig(
-            "an app that no module holds travels to Spark's executors by value, and something that its functions use"
-            f" cannot be pickled ({cut(_one_line(error), 300)}); put the app into a module and name it, as in"
+            "an app outside a module is pickled for Spark's executors, and something that its functions use cannot be"
+            f" pickled ({cut(_one_line(error), 300)}); put the app into a module and name it, as in"
             " shop.jobs:app"
         ) from error
 
@@ -183,7 +183,7 @@ class _PickledFail(Struct, frozen=True):
 def _pickled(handler: Handler) -> _PickledHandler:
     if handler.mode == "process":
         raise BadConfig(
-            f"the handler of {handler.kind!r} is to run in a process of its own, which cannot find it in"
+            f"the handler of {handler.kind!r} must run in a separate process, which cannot find it in"
             f" {handler.function.__module__}; put it into a module that Spark's executors can import"
         )
     function = handler.function

@@ -141,7 +141,7 @@ class FleetReport(Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> int:
-        """Deliveries that nobody settled: their leases expire by themselves."""
+        """Unsettled deliveries, whose leases expire."""
         settled: int = sum(getattr(self, name) for name in OUTCOMES)
         return self.deliveries - settled
 

@@ -36,10 +36,10 @@ RESTART_MS = 200
 RESTART_MS_MAX = 5_000
 """The pause before a restart doubles with each crash in a row."""
 KILL_SECONDS = 5.0
-"""How long Spark takes to end the process of a cancelled task: it polls for one every two seconds, and then waits two
-more (`spark.python.task.killTimeout`)."""
+"""The time in which Spark ends the process of a cancelled task: it polls every two seconds, then waits two more
+(`spark.python.task.killTimeout`)."""
 CANCEL_SECONDS = 30.0
-"""How long Spark may take to confirm that it has cancelled a job."""
+"""The time in which Spark must confirm that it has cancelled a job."""
 StopReason = Literal["stopped", "timed_out", "cancelled"]
 
 
@@ -57,7 +57,7 @@ class SlotTask:
         self.slot = slot
         self.starts = 0
         self.crashes = 0
-        """In a row, while the fleet settled no delivery."""
+        """Consecutive crashes without a settled delivery of the fleet."""
         self.start_at_ms: int | None = 0
         """When to start, or start again; None while it runs and once it is over."""
         self.error: Exception | None = None
@@ -163,7 +163,7 @@ class Supervisor:
         self.tasks = [SlotTask(spark, spec, slot, self._task_exit) for slot in range(workers)]
         self.crashes = 0
         self.stop_reason: StopReason | None = None
-        """Why it was stopped; None where its workers ended by themselves."""
+        """Why the fleet was stopped; None if its workers ended themselves."""
 
     def run(
         self,
@@ -251,7 +251,7 @@ class Supervisor:
             self._portal.call(lambda store: request_stop(store, self._spec.feed_tenant, self._spec.fleet))
 
     def _stop_all(self) -> None:
-        """Leave nothing running, for whatever reason it ends."""
+        """Stop all tasks, whatever the reason of the end."""
         was_cancelled = self.stop_reason == "cancelled" or any(task.is_running for task in self.tasks)
         if any(task.is_running for task in self.tasks):
             self._request_stop()
@@ -299,7 +299,7 @@ class Supervisor:
 
 
 def _root_error(error: Exception) -> Exception:
-    """Our own error, where Spark has wrapped one into a page of its own."""
+    """The Headrace error that Spark has wrapped, else the error itself."""
     return headrace_error(error) or error
 
 

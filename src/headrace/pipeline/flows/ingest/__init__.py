@@ -1,1 +1,1 @@
-"""Rows of any table, file or stream that Spark reads, as jobs: each row once."""
+"""Ingest: enqueues each row of a table, files or a stream once."""

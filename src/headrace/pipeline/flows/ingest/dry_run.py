@@ -1,4 +1,4 @@
-"""Dry run of an ingest: makes the jobs as a write does, and counts them instead of sending them."""
+"""Dry run of an ingest: builds the jobs like a write, and counts them instead of sending them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -41,7 +41,7 @@ _ARROW = pa.schema(
 
 
 def dry_run_report(rows: DataFrame, options: WriteOptions, name: str) -> IngestReport:
-    """What would become of rows of job columns, as far as it is known without writing them."""
+    """The outcomes of rows of job columns, as far as known without a write."""
     describe = _RowDescriber(options, tuple(rows.columns), this_host())
     totals = _totals(rows.mapInArrow(describe, _COLUMNS)).collect()
     jobs = next((total for total in totals if total.reason is None), None)

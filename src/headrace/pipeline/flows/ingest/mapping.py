@@ -37,7 +37,7 @@ _KEY_JSON_SQL = "map(" + ", ".join(f'"{name}", "{value}"' for name, value in _KE
 _DAY = r"^\s*\d{4}-\d{2}-\d{2}"
 """The beginning of a valid instant: Spark would take '12:30' for today, and '2030' for its first day."""
 _EXPECTED = {
-    "whole": "no whole number; give one, without a fraction",
+    "whole": "not a whole number; remove the fraction",
     "instant": "not a valid time; write it as 2030-01-31T12:00:00Z, or make it a timestamp",
 }
 
@@ -121,7 +121,7 @@ def _cast(field: StructField, what: str) -> tuple[Column, tuple[str, Column] | N
         return _cast_instant(field, column, what)
     if job_type is TEXTS and isinstance(kind, StructType):
         raise BadConfig(
-            f"{what} {name} is {kind.simpleString()}, and map<string,string> is wanted; write map('name', value, …)"
+            f"{what} {name} is {kind.simpleString()} instead of map<string,string>; write map('name', value, …)"
         )
     return column, None
 
@@ -150,7 +150,7 @@ def _cast_instant(field: StructField, column: Column, what: str) -> tuple[Column
         return instant, ("instant", column.isNotNull() & instant.isNull())
     if isinstance(field.dataType, NumericType):
         raise BadConfig(
-            f"{what} {field.name} is {field.dataType.simpleString()}, and an instant is wanted; say what it counts with"
+            f"{what} {field.name} is {field.dataType.simpleString()} instead of an instant; convert it with"
             " timestamp_millis(…) or timestamp_seconds(…)"
         )
     return column, None
@@ -161,7 +161,7 @@ def _whole_row(frame: DataFrame) -> str:
     for field in fields:
         if _has_variant(field):
             raise BadConfig(
-                f"column {field.name!r} is {cut(field.dataType.simpleString())}, which a payload cannot hold as it is;"
+                f"column {field.name!r} is {cut(field.dataType.simpleString())}, which a payload cannot hold;"
                 f" map the payload, for example to: to_json({field.name})"
             )
     if not fields:

@@ -211,7 +211,7 @@ def absolute_path(folder: str | Path) -> str:
     """The absolute path of a folder: Spark's processes may run in another one."""
     if "://" in str(folder):
         raise BadConfig(
-            f"a folder is wanted, and {bounded_repr(folder)} is a URL; mount it under the same path where the driver"
+            f"{bounded_repr(folder)} is a URL instead of a folder; mount it under the same path where the driver"
             " and all executors see it, and give that path"
         )
     return str(Path(folder).expanduser().absolute())

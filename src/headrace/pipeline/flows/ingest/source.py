@@ -281,7 +281,7 @@ def _delta(spark: SparkSession, source: Source) -> DataFrame | None:
 
 def _query(spark: SparkSession, frame: DataFrame, sql: str) -> DataFrame:
     if spark.catalog.tableExists(VIEW) and spark.catalog.getTable(VIEW).isTemporary:
-        raise BadConfig(f"this session has a temporary view {VIEW!r}, which is what --sql calls the rows; drop it")
+        raise BadConfig(f"this session has a temporary view {VIEW!r}, the name of the rows in --sql; drop it")
     frame.createTempView(VIEW)
     try:
         with one_sentence(frame, "--sql", sql):

@@ -1,1 +1,1 @@
-"""Rows through jobs: a frame becomes jobs, workers do them, and their results are a frame again."""
+"""Map: turns rows into jobs, and their results into a frame."""

@@ -22,7 +22,7 @@ from headrace.pipeline.source.schema import JOBS
 from headrace.pipeline.sql import one_sentence, quoted
 
 MARK = "_headrace"
-"""The file that says that a folder is a table of ours; readers of Parquet leave out what begins so."""
+"""The file that marks a folder as a table of Headrace; readers of Parquet skip names with an underscore."""
 INSTANTS = "spark.sql.parquet.outputTimestampType"
 GLOB = "*.parquet"
 """The files of a table."""
@@ -203,22 +203,22 @@ def _parsed(result: Column, kind: DataType) -> Column:
 
 
 def replace_table(frame: DataFrame, folder: Path) -> int:
-    """Write a frame to the folder of a table, in place of what the table held, and say how many rows it has.
+    """Replace the table in a folder with a frame; returns its number of rows.
 
-    Who reads meanwhile sees the old table until the new one is there whole. Raises `BadConfig` for a folder that holds
-    anything but a table written by this function. One run at a time: a second one waits for the first.
+    Readers see the old table until the new one is complete. Raises `BadConfig` for a folder that holds anything but a
+    table written by this function. A second run waits for the first.
     """
     folder = folder.resolve()
     check_replaceable(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f".{folder.name}.new")
     with locked(folder.with_name(f".{folder.name}.lock")):
-        _drop(fresh)  # what a run left that was killed
+        _drop(fresh)  # left by a killed run
         with _plain_instants(frame.sparkSession):
-            # By its scheme: the default of this Spark may be a file system elsewhere.
+            # With a scheme: the default file system of this Spark may be another one.
             frame.write.parquet(f"file:{fresh}", compression="zstd")
         rows = rows_of(fresh)
-        # Spark does not wait for the disk, and the table that was there before is dropped.
+        # Spark does not sync to disk, and the old table is dropped.
         for file in fresh.glob(GLOB):
             sync_file(file)
         write_whole(fresh / MARK, b"")
@@ -233,7 +233,7 @@ def replace_table(frame: DataFrame, folder: Path) -> int:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse other folders than tables of Headrace: a wrong path may be somebody's home."""
+    """Refuse folders that are not tables of Headrace: a wrong path may be a home folder."""
     if folder.is_dir() and ((folder / MARK).is_file() or not any(folder.iterdir())):
         return
     if folder.exists():
@@ -241,13 +241,13 @@ def check_replaceable(folder: Path) -> None:
 
 
 def rows_of(folder: Path) -> int:
-    """How many rows a table has, by what its files say of themselves."""
+    """The number of rows of a table, from the metadata of its files."""
     return sum(pq.read_metadata(file).num_rows for file in folder.glob(GLOB))
 
 
 @contextmanager
 def _plain_instants(spark: SparkSession) -> Iterator[None]:
-    """Within this block, Spark writes instants as other engines read them: in microseconds, and as UTC."""
+    """Within this block, Spark writes instants in microseconds of UTC, which other engines read."""
     before = spark.conf.get(INSTANTS)
     spark.conf.set(INSTANTS, "TIMESTAMP_MICROS")
     try:

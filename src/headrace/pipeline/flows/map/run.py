@@ -324,7 +324,7 @@ def _collect(plan: _MapPlan, frame: DataFrame, rows: MapRows, *, exists: bool) -
 
 
 def _ignore(progress: MapProgress) -> None:
-    """Report to nobody."""
+    """The default of `on_progress`."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Decides where each batch of a stream over feeds ends, and what it reads; knows nothing of Spark."""
+"""Plans the batches of a stream over feeds without Spark: where each ends, and which changes it reads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,13 +29,13 @@ from headrace.stores.contract.store import Store
 
 
 class _Backlog(Struct, frozen=True):
-    """What a feed has for the next batch: everything behind `after` up to the seq `upto`."""
+    """The unread changes of a feed: after the cursor `after` up to the seq `upto`."""
 
     state: FeedState
     after: FeedCursor
     upto: int
     is_jump: bool
-    """Whether `after` is not where the last batch ended."""
+    """Whether the last batch did not end at `after`."""
 
     @property
     def count(self) -> int:
@@ -43,7 +43,7 @@ class _Backlog(Struct, frozen=True):
 
 
 class FeedFollower:
-    """Decides how far each batch of one stream goes, and remembers the states of the feeds."""
+    """Plans the batches of one stream, and remembers the states of the feeds."""
 
     def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class FeedFollower:
         self._last: FeedOffset | None = None
         self._targets: dict[str, FeedCursor] | None = None
         self._states: dict[str, FeedState] = {}
-        """As they were at the last look."""
+        """As of the last poll."""
         self._pause = Pause(now_ms)
         self._delay = TriggerDelay(options, now_ms)
 
@@ -97,7 +97,7 @@ class FeedFollower:
         counts = fair_shares(found, changes_max)
         for (name, each), count in zip(backlogs.items(), counts, strict=True):
             reached = await cursor_at(self._store, each.state, each.after, each.after.seq + count)
-            # Nothing is noted of a feed of which nothing is read: the next look finds the same, or what is left.
+            # A feed of which nothing is read is not noted: the next poll finds the same, or what is left.
             if reached is None or (count == 0 and not start.feeds.get(name)):
                 continue
             feeds[name] = "" if reached.epoch == OLDEST else str(reached)
@@ -123,7 +123,7 @@ class FeedFollower:
         }
 
     async def plan(self, start: FeedOffset, end: FeedOffset) -> list[FeedSpan]:
-        """What the batch between two offsets reads; the read finds out whether the logs still keep it."""
+        """The spans of the batch between two offsets; the read checks whether the logs still keep them."""
         return end.spans(start)
 
     async def _find(self, *, now: bool = False) -> list[FeedName]:
@@ -141,17 +141,17 @@ class FeedFollower:
         feeds = {str(feed): feed for feed in await self._find()}
         for name in start.feeds:
             feed = feed_named(name)
-            # One that the options leave out now is not read any more.
+            # A feed that the options no longer select is not read.
             if feed.tenant == self._options.tenant and (not self._options.names or feed.name in self._options.names):
                 feeds[name] = feed
         if self._last is None and not {feed.name for feed in feeds.values()}.issuperset(self._options.names):
-            await find_feeds(self._store, self._options)  # which refuses an unknown name
+            await find_feeds(self._store, self._options)  # refuses an unknown name
         return dict(zip(feeds, await feed_states(self._store, list(feeds.values())), strict=True))
 
     async def _backlogs(
         self, start: FeedOffset, states: Mapping[str, FeedState | None]
     ) -> tuple[dict[str, _Backlog], int, int]:
-        """What each feed has to read, and how many changes are skipped and lost where something is missing."""
+        """The unread changes of each feed, and the numbers of skipped and lost changes."""
         backlogs: dict[str, _Backlog] = {}
         losses: list[FeedLoss] = []
         for name, state in states.items():
@@ -177,11 +177,11 @@ class FeedFollower:
     async def _missing(self, name: str, cursor: FeedCursor | None, state: FeedState | None) -> FeedLoss | None:
         if cursor is None:
             return None
-        # The cursor of an earlier run is compared once, the one of this run when the epoch of the log changes.
+        # The cursor of an earlier run is checked once, that of this run when the epoch of the log changes.
         return await find_loss(self._store, name, cursor, state, is_sure=self._last is not None)
 
     def _upto(self, name: str, state: FeedState, after: FeedCursor) -> int:
-        """The last change that may be read: the end, or what was the end when the query began."""
+        """The last change to read: the end, or the end when the query began."""
         end = state.cursor
         if self._targets is None:
             return end.seq
@@ -192,8 +192,8 @@ class FeedFollower:
 
 
 def fair_shares(counts: Sequence[int], limit: int | None) -> list[int]:
-    """Equal shares of `limit`, exactly as many in all as long as there are so many; what a feed with few changes leaves
-    over goes to the others."""
+    """Equal shares of `limit`, which add up to it if there are enough changes; the rest of a feed with few changes goes
+    to the others."""
     counts = list(counts)
     if limit is None or sum(counts) <= limit:
         return counts

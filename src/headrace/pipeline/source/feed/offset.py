@@ -1,4 +1,4 @@
-"""How far a stream has read the log of each feed, where it begins, and what the log has lost since."""
+"""Keeps how far a stream has read the log of each feed, and finds what the log has lost since."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal
@@ -13,11 +13,11 @@ from headrace.pipeline.source.offsets import EARLIEST, GO_ON, LATEST, VERSION, O
 from headrace.stores.contract.store import Store
 
 OLDEST = 0
-"""The epoch of a cursor before the oldest change that was kept, where there was none to read. Epochs begin with 1."""
+"""The epoch of a cursor before the oldest kept change, which has none. Epochs begin with 1."""
 
 
 class FeedSpan(Struct, frozen=True):
-    """The changes of a feed behind `after` up to the seq `upto`."""
+    """The changes of a feed after the cursor `after` up to the seq `upto`."""
 
     feed: FeedName
     after: FeedCursor
@@ -25,21 +25,20 @@ class FeedSpan(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many they are; a log has no gaps."""
+        """The number of changes; a log has no gaps."""
         return self.upto - self.after.seq
 
 
 class FeedOffset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a batch ends, which is where the next one begins."""
+    """The end of a batch and the beginning of the next."""
 
     v: int = VERSION
     feeds: dict[str, str]
-    """The cursor of each feed by `tenant/feed`; empty while nothing of it was read."""
+    """The cursor of each feed by `tenant/feed`; empty for an unread feed."""
     jumps: dict[str, str] = {}
-    """Where this batch begins in a feed, when that is not where the last one ended: nothing of it was read before, or
-    something was lost. Kept, so that the batch reads the same when it is run again."""
+    """Where this batch begins in an unread feed or after a loss. Kept, so that a repeated batch reads the same."""
     skipped: int = 0
-    """Changes that were dropped before they were read, since the beginning."""
+    """Changes that were dropped unread, since the beginning."""
     lost: int = 0
     """Changes that were read and that the store no longer knows, since the beginning."""
 
@@ -54,7 +53,7 @@ class FeedOffset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return fields
 
     def spans(self, before: "FeedOffset") -> list[FeedSpan]:
-        """What the batch that ends here reads, when the last one ended with `before`."""
+        """The spans of this batch, if the last one ended with `before`."""
         found = []
         for name, end in self.feeds.items():
             begin = self.jumps.get(name, before.feeds.get(name, ""))
@@ -72,12 +71,12 @@ def feed_named(name: str) -> FeedName:
 async def first_cursors(
     store: Store, states: Mapping[str, FeedState], starting: OffsetLimit, fails_on_loss: bool
 ) -> dict[str, str]:
-    """Where a stream begins in each feed: a cursor, or nothing for the oldest change that is kept."""
+    """Where a stream begins in each feed: a cursor, or empty for the oldest kept change."""
     for name in starting.names:
         if name not in states:
             raise BadConfig(
-                f"option startingOffsets names {name!r}, which is none of the feeds that are read;"
-                f" they are {', '.join(list(states)[:10]) or 'none'}{', …' if len(states) > 10 else ''}"
+                f"option startingOffsets names {name!r}, which is not one of the feeds to read;"
+                f" known feeds: {', '.join(list(states)[:10]) or 'none'}{', …' if len(states) > 10 else ''}"
             )
     cursors = {}
     for name, state in states.items():
@@ -91,7 +90,7 @@ async def first_cursors(
 
 
 async def _at_seq(store: Store, name: str, state: FeedState, seq: int, fails_on_loss: bool) -> str:
-    """The cursor before the change `seq`, which is the first to be read."""
+    """The cursor before the change `seq`, the first to read."""
     if seq == EARLIEST:
         return ""
     if seq == LATEST:
@@ -100,7 +99,7 @@ async def _at_seq(store: Store, name: str, state: FeedState, seq: int, fails_on_
     if not least <= seq <= most and fails_on_loss:
         raise BadConfig(
             f"option startingOffsets begins with seq {seq} of feed {name}, which keeps {least} to {most - 1}; give a"
-            f" seq from {least} to {most}, earliest or latest, or take what is nearest with failOnDataLoss=false"
+            f" seq from {least} to {most}, earliest or latest, or take the nearest with failOnDataLoss=false"
         )
     if seq <= least:
         return ""
@@ -168,7 +167,7 @@ class FeedLoss(Struct, frozen=True):
         """What was wanted, what was found, what to do."""
         read = f"the stream has read feed {self.name} up to seq {self.cursor.seq:,}"
         if self.state is None:
-            return f"{read}, and there is no such feed any more; use a new checkpoint, {GO_ON} without it"
+            return f"{read}, and the feed no longer exists; use a new checkpoint, {GO_ON} without it"
         if self.kind == "trimmed":
             first = self.state.first_seq
             return (
@@ -178,8 +177,8 @@ class FeedLoss(Struct, frozen=True):
             )
         if self.kind == "anew":
             return (
-                f"{read}, and the feed of this name is another one: it was made anew, or this is another store; use a"
-                f" new checkpoint, {GO_ON} from what is there"
+                f"{read}, and the feed of this name is another one: it was created again, or this is another store; use"
+                f" a new checkpoint, {GO_ON} from what is there"
             )
         return (
             f"{read}, and its log does not hold that change: the store has lost its tail; use a new checkpoint,"
@@ -188,7 +187,7 @@ class FeedLoss(Struct, frozen=True):
 
 
 class ResumedFeed(Struct, frozen=True):
-    """Where a stream goes on after a loss, and what that costs."""
+    """Where a stream continues after a loss, with the skipped and lost changes."""
 
     after: FeedCursor
     skipped: int = 0
@@ -198,7 +197,7 @@ class ResumedFeed(Struct, frozen=True):
 async def find_loss(
     store: Store, name: str, cursor: FeedCursor, state: FeedState | None, is_sure: bool
 ) -> FeedLoss | None:
-    """What is missing behind a cursor, if anything; unless `is_sure`, the change at the cursor is looked at too."""
+    """The loss after a cursor, if any; unless `is_sure`, the change at the cursor is checked, too."""
     if state is None:
         return FeedLoss(name, "gone", cursor)
     end = state.cursor
@@ -211,14 +210,14 @@ async def find_loss(
     if is_sure and cursor.epoch == end.epoch:
         return None
     found = await store.feeds.changes(state.feed, cursor, limit=1)
-    # Gone or dropped since the state was asked for: the next look will say which.
+    # Deleted or dropped since the state was read: the next poll will tell.
     return FeedLoss(name, "changed", cursor, state) if found.status == "gap" else None
 
 
 async def resume_after(store: Store, loss: FeedLoss) -> ResumedFeed | None:
-    """Where to go on; None when there is nothing to go on with.
+    """Where to continue; None for a deleted feed.
 
-    A store that has lost its tail says so with a higher epoch: what it still has from before was read.
+    A store that lost its tail has a higher epoch: the remaining changes of earlier epochs were read.
     """
     state, seq = loss.state, loss.cursor.seq
     if state is None:

@@ -40,7 +40,7 @@ class FeedPartition(HostPartition):
 
 
 class FeedReader(FilteredReader):
-    """The items of the feeds that the options name. A feed is read in one piece, so that its items belong together."""
+    """The items of the selected feeds, each read as one snapshot."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
         self._options = options
@@ -67,7 +67,7 @@ class FeedReader(FilteredReader):
 
 
 class FilteredFeedReader(FilterPushdown, FeedReader):
-    """The same for a query whose filters Spark hands over."""
+    """The same reader with filter pushdown."""
 
 
 async def _plan(store: Store, options: SourceOptions, filters: Filters) -> list[tuple[FeedName, ...]]:
@@ -79,8 +79,7 @@ async def _plan(store: Store, options: SourceOptions, filters: Filters) -> list[
 
 
 class FeedStream(OffsetStreamReader[FeedOffset, FeedSpan]):
-    """The changes of the feeds that the options name, from a beginning on, batch by batch. Feeds that come later join
-    with everything that is kept of them."""
+    """A stream of the changes of the selected feeds. New feeds join with all their kept changes."""
 
     def follow(self, store: Store) -> FeedFollower:
         return FeedFollower(store, self.options)
@@ -96,7 +95,7 @@ class FeedStream(OffsetStreamReader[FeedOffset, FeedSpan]):
 
 
 def of_items(table: Table, feed: FeedName, as_of: FeedCursor, items: Sequence[Item], first: int) -> pa.RecordBatch:
-    """Items that follow each other in a feed, the first of them at position `first`."""
+    """Consecutive items of a feed, the first at position `first`."""
     count = len(items)
     return build_batch(
         table,
@@ -130,7 +129,7 @@ def of_changes(table: Table, feed: FeedName, birth: str, changes: Sequence[Chang
             "seq": lambda: [each.seq for each in changes],
             "happened_at": lambda: instants([each.at_ms for each in changes]),
             "event": lambda: [each.event for each in changes],
-            # What happens to the feed itself is about no item.
+            # Events of the feed itself have no item.
             "id": lambda: [each.id or None for each in changes],
             "item": lambda: texts([None if each.event in _BARE else each.item for each in changes]),
             "place": lambda: [None if each.position is None else each.position.where for each in changes],
@@ -145,7 +144,7 @@ def read_spans(url: str, spans: Sequence[FeedSpan], table: Table, fails_on_loss:
     """The changes of the spans in order, with the columns of `table`.
 
     Changes that were dropped since the spans were planned fail the read; without `fails_on_loss` they are skipped, and
-    their number is told on stderr.
+    their number is printed on stderr.
     """
     yield from coalesce(_batches(url, spans, table, fails_on_loss))
 
@@ -173,17 +172,17 @@ def _batches(url: str, spans: Sequence[FeedSpan], table: Table, fails_on_loss: b
 
 
 class FeedPage(Struct, frozen=True):
-    """Changes of a span that the feed keeps."""
+    """The kept changes of a span, page by page."""
 
     rows: list[Changed]
     reached: FeedCursor
-    """Behind the last of them; at the end of the span when there are none."""
+    """The cursor after the last of them; the end of the span without any."""
     is_next: bool
-    """Whether they are what follows, without a hole and in the log that was planned."""
+    """Whether they follow without a gap in the planned log."""
 
 
 async def read_page(feeds: FeedStore, span: FeedSpan, after: FeedCursor) -> FeedPage:
-    """The changes of a span behind a place, as far as they are there."""
+    """The next changes of a span after a cursor, as far as they are kept."""
     page = await feeds.changes(span.feed, None if after.epoch == OLDEST else after)
     is_kept = page.status == "kept"
     if page.status == "gap":
@@ -198,7 +197,7 @@ async def read_page(feeds: FeedStore, span: FeedSpan, after: FeedCursor) -> Feed
 def _dropped(span: FeedSpan, after: FeedCursor) -> Refused:
     return Refused(
         "data_loss",
-        f"the stream is to read feed {span.feed} from seq {after.seq + 1:,} on, and that is not there any more; let the"
-        " feed keep more of its changes (changes_keep_max, changes_keep_ms, changes_bytes_max), and use a new"
+        f"the stream is to read feed {span.feed} from seq {after.seq + 1:,} on, which was dropped; let the feed keep"
+        " more of its changes (changes_keep_max, changes_keep_ms, changes_bytes_max), and use a new"
         f" checkpoint, {GO_ON} without them",
     )

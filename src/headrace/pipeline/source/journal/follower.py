@@ -16,11 +16,11 @@ from headrace.pipeline.source.stream_reader import Pause, TriggerDelay
 from headrace.stores.contract.store import Store
 
 Reached = Callable[[Sequence[Span], int], Awaitable[Sequence[int]]]
-"""How far each span had got at an instant: `Journal.reached`, for any number of spans."""
+"""The last seq of each span at an instant: `Journal.reached` for any number of spans."""
 
 
 class _Batch(Struct):
-    """A batch in the making: where each shard begins, and what was noticed on the way there."""
+    """A batch that is being planned: where each shard begins, and the losses so far."""
 
     begins: dict[str, int]
     jumps: dict[str, int]
@@ -34,7 +34,7 @@ class _Batch(Struct):
 
 
 class JournalFollower:
-    """Decides how far each batch of one stream goes, and remembers what the journals held."""
+    """Plans the batches of one stream, and remembers the bounds of the journals."""
 
     def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._journal = store.journal
@@ -45,7 +45,7 @@ class JournalFollower:
         self._initial: Offset | None = None
         self._last: Offset | None = None
         self._full = ExpandedOffset(Offset(shards={}))
-        """Of the last offset."""
+        """The last offset with all shards."""
         self._targets: dict[str, Bounds] | None = None
         self._pause = Pause(now_ms)
         self._delay = TriggerDelay(options, now_ms)
@@ -118,7 +118,7 @@ class JournalFollower:
         return {"v": self._last.v, "shards": behind, "lag": sum(lags[name] for name in behind)}
 
     async def plan(self, start: Offset, end: Offset) -> list[Span]:
-        """What the batch between two offsets reads. One that an earlier run has planned is looked at first."""
+        """The spans of the batch between two offsets; one of an earlier run is checked for losses first."""
         if end == self._last:
             return end.spans(start, self._shards.shards)
         bounds, losses = await self._identity.look(end, is_first=False)
@@ -130,7 +130,7 @@ class JournalFollower:
             if span.after + 1 < bounds[name].first_seq and name not in names
         ]
         if self._options.fails_on_loss:
-            # What this batch does not read is the next one's to refuse.
+            # Losses outside this batch are refused by the next one.
             raise_data_loss([each.sentence() for each in losses if each.kind == "gone" or each.name in spans], "shards")
         uptos = {each.name: (await self._identity.resume(each)).after for each in losses if each.is_other}
         kept = [
@@ -147,7 +147,7 @@ class JournalFollower:
             if mark is None and self._targets is not None and name not in self._targets:
                 continue
             batch.begins[name] = each.first_seq - 1 if mark is None else max(mark.seq, 0)
-            # Of a first batch, nothing but this says where it began: asked again, the beginning may have moved.
+            # Only this records where a first batch began: retention may move the beginning.
             if mark is None or is_first:
                 batch.begins[name] = max(batch.begins[name], each.first_seq - 1)
                 batch.jumps[name] = batch.begins[name]
@@ -157,7 +157,7 @@ class JournalFollower:
         return batch
 
     async def _unread(self, batch: _Batch, bounds: Mapping[str, Bounds]) -> dict[str, Span]:
-        """Everything that a batch could read."""
+        """All unread events, by shard."""
         shards = self._shards.shards
         heads = {name: await self._head(name, bounds[name]) for name in batch.begins}
         return {name: Span(shards[name], begin, max(heads[name], begin)) for name, begin in batch.begins.items()}
@@ -165,7 +165,7 @@ class JournalFollower:
     async def _admit(
         self, start: Offset, spans: dict[str, Span], bounds: Mapping[str, Bounds], events_max: int | None
     ) -> list[Span]:
-        """The part of it that the batch does read."""
+        """The spans that the batch reads within its limit."""
         fresh = {name: span for name, span in spans.items() if span.count}
         if events_max is not None and fresh:
             since_ms = min(_since_ms(start.shards.get(name), span, bounds[name]) for name, span in fresh.items())
@@ -184,7 +184,7 @@ class JournalFollower:
         target = self._targets.get(name)
         if target is None:
             return 0
-        # Events of a later epoch were not there yet: the store has lost its tail since, and goes on.
+        # Events of a later epoch came after the targets were set: the store has lost its tail since.
         kept = bounds.last_seq if bounds.epoch <= target.epoch else await self._shards.cut(name, bounds, target.epoch)
         return min(kept, target.last_seq)
 
@@ -207,24 +207,23 @@ class JournalFollower:
             lost=batch.lost,
         )
         self._full = ExpandedOffset(end)
-        # The first batch lists every shard: nothing else says where it began.
+        # The first batch lists every shard: only this records where it began.
         is_first = start == self._initial
         return end if is_first else compact(end, start, batch.begins, bounds, self._options, SystemClock().now_ms())
 
 
 def _since_ms(mark: Mark | None, span: Span, bounds: Bounds) -> int:
-    """An instant before which nothing of a span happened."""
+    """A lower bound of the times in a span."""
     return mark.at_ms if mark is not None and mark.digest and mark.seq == span.after else bounds.first_at_ms or 0
 
 
 async def admit(
     spans: Sequence[Span], events_max: int, since_ms: int, until_ms: int, reached: Reached
 ) -> Sequence[Span]:
-    """The spans cut to the first `events_max` of their events in the order of time; as they are when they hold no more.
+    """The spans cut to the first `events_max` of their events by time; unchanged if they hold no more.
 
-    No event of theirs is older than `since_ms` or younger than `until_ms`. The batch ends at one instant in all
-    shards, because shards that run ahead of others would make a watermark drop what the others still have. Of the
-    instant at which the limit is reached, the first shards come first.
+    All their events lie between `since_ms` and `until_ms`. The batch ends at one instant in all shards: if some ran
+    ahead, a watermark would drop events of the others. Within that instant, the first shards come first.
     """
     if sum(span.count for span in spans) <= events_max:
         return spans
@@ -236,11 +235,10 @@ async def admit(
 
 
 class _Search:
-    """Looks for the instant at which the limit is reached.
+    """Searches for the instant at which the limit is reached.
 
-    In each shard, everything up to `lows` is admitted and nothing after `highs` is; what lies between happened after
-    `low_ms` and not after `high_ms`.
-    """
+    In each shard, events up to `lows` are admitted and none after `highs`; those between happened after `low_ms` and
+    not after `high_ms`."""
 
     def __init__(self, spans: Sequence[Span], events_max: int, since_ms: int, until_ms: int) -> None:
         self._spans = spans
@@ -248,19 +246,19 @@ class _Search:
         self._highs = [span.upto for span in spans]
         self._low_ms, self._high_ms = since_ms - 1, until_ms
         self._remaining = events_max
-        """How many more may be admitted."""
+        """The number of events that may still be admitted."""
         self._between = sum(span.count for span in spans)
         self._is_slow = False
 
     def windows(self) -> list[Span]:
-        """The undecided part of each shard that has one."""
+        """The undecided span of each shard that has one."""
         return [Span(self._spans[shard].shard, self._lows[shard], self._highs[shard]) for shard in self._open()]
 
     def _open(self) -> list[int]:
         return [shard for shard in range(len(self._spans)) if self._lows[shard] < self._highs[shard]]
 
     def instant(self) -> int | None:
-        """The instant to ask about next; None when the answer is known."""
+        """The next instant to probe; None when the search is over."""
         width_ms = self._high_ms - self._low_ms
         if width_ms <= 1 or self._remaining == 0 or len(self._open()) <= 1:
             return None
@@ -269,7 +267,7 @@ class _Search:
         return self._low_ms + min(max(step_ms, 1), width_ms - 1)
 
     def learn(self, at_ms: int, seqs: Sequence[int]) -> None:
-        """Take in how far each of the windows had got at an instant."""
+        """Narrow the search by the last seq of each window at an instant."""
         width_ms = self._high_ms - self._low_ms
         shards = self._open()
         count = sum(seq - self._lows[shard] for shard, seq in zip(shards, seqs, strict=True))
@@ -283,7 +281,7 @@ class _Search:
         self._is_slow = not self._is_slow and 2 * (self._high_ms - self._low_ms) > width_ms
 
     def found(self) -> list[Span]:
-        """The spans cut to what is admitted: of the undecided rest, the first shards' events first."""
+        """The spans cut to the admitted events; of the undecided ones, those of the first shards."""
         admitted = []
         for span, low, high in zip(self._spans, self._lows, self._highs, strict=True):
             more = min(high - low, self._remaining)

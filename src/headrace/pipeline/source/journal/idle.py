@@ -1,4 +1,4 @@
-"""Folds idle shards of an offset into a few sums, so that an offset does not grow with shards where nothing happens."""
+"""Folds the idle shards of an offset into a few sums, so that it does not grow with their number."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -11,11 +11,11 @@ from headrace.pipeline.source.offsets import GO_ON
 from headrace.pipeline.source.options import SourceOptions
 
 IDLE_MS = 600_000
-"""How old the last event of an idle shard is: more than clocks of servers ever differ."""
+"""The least age of the last event of an idle shard: more than server clocks ever differ."""
 LISTED_IDLE_MAX = 100
-"""So many idle shards are listed one by one: with their marks, a loss is told in more detail."""
+"""Up to this many idle shards are listed one by one, since marks describe a loss in more detail."""
 _GROUPS = 32
-"""Where one shard of a group differs from what was folded, it is known which one, and how far it was read."""
+"""If one shard of a group differs from its sums, the group tells which one, and how far it was read."""
 _MODULUS = 2**64
 
 
@@ -23,13 +23,13 @@ class ShardGroup(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
     """Sums over the shards of a group."""
 
     events: int
-    """Of the last seq of each."""
+    """The sum of the last seqs."""
     digest: str
-    """Of the hashes of name and last seq, in hexadecimal."""
+    """The sum of the hashes of name and last seq, in hexadecimal."""
 
 
 class IdleShards(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Shards that an offset does not list: of each, everything up to one instant was read."""
+    """Shards that an offset does not list: each was read up to one instant."""
 
     at_ms: int
     epoch: int
@@ -37,12 +37,12 @@ class IdleShards(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tenant: str
     names: tuple[str, ...] = ()
     pattern: str | None = None
-    """Which queues the stream read, as in its options."""
+    """The queues of the stream, as in its options."""
     groups: tuple[ShardGroup, ...]
 
     @staticmethod
     def fold(seqs: Mapping[str, int], at_ms: int, epoch: int, options: SourceOptions) -> "IdleShards":
-        """Fold shards that were read up to a seq each, whose events up to `at_ms` were all read."""
+        """Fold shards that were read up to these seqs, and so up to `at_ms`."""
         return IdleShards(
             at_ms=at_ms,
             epoch=epoch,
@@ -53,7 +53,7 @@ class IdleShards(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def compare(self, seqs: Mapping[str, int]) -> "Comparison":
-        """Compare with the seqs that the same shards have reached at `at_ms`."""
+        """Compare with the seqs of the same shards at `at_ms`."""
         differing: dict[str, int] = {}
         unknown: list[tuple[int, int]] = []
         for folded, group in zip(self.groups, _grouped(seqs), strict=True):
@@ -69,19 +69,19 @@ class IdleShards(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Comparison(Struct, frozen=True):
-    """What differs between folded shards and their journals."""
+    """The differences between folded shards and their journals."""
 
     at_ms: int
     differing: dict[str, int]
-    """How far shards were read that have reached another seq."""
+    """The last read seq of shards with another seq."""
     unknown: Sequence[tuple[int, int]]
-    """Of groups where several shards differ, or one is gone: how many events were read, and how many there are."""
+    """The read and the existing number of events of groups in which several shards differ, or one is gone."""
 
     def sentences(self) -> list[str]:
-        """What was wanted, what was found, what to do: of each group that cannot be explained."""
+        """A sentence for each group with an unexplained difference."""
         return [
             f"the checkpoint has read {read:,} events of shards that were idle since {instant_text(self.at_ms)}, and"
-            f" their journals count {found:,} up to then: a queue is gone or was made anew, retention has dropped"
+            f" their journals count {found:,} up to then: a queue was deleted or created again, retention has dropped"
             f" events, or this is another store; use a new checkpoint, {GO_ON} from what is there"
             for read, found in self.unknown
         ]
@@ -93,7 +93,7 @@ class Comparison(Struct, frozen=True):
 
     @property
     def lost(self) -> int:
-        """Events that were read and are not there any more."""
+        """Events that were read and no longer exist."""
         return sum(max(read - found, 0) for read, found in self.unknown)
 
 
@@ -110,12 +110,12 @@ def _sums(seqs: Mapping[str, int]) -> ShardGroup:
 
 
 def _hash(name: str, seq: int) -> int:
-    # A shard of which nothing was read adds nothing: shards come at any time.
+    # An unread shard adds nothing: new shards may appear at any time.
     return int.from_bytes(blake2b(b"%s %d" % (name.encode(), seq), digest_size=8).digest()) if seq else 0
 
 
 def _differing(folded: ShardGroup, found: ShardGroup, seqs: Mapping[str, int]) -> dict[str, int] | None:
-    """The one shard that explains the difference of the sums, and the seq that it was folded with."""
+    """The one shard that explains the difference of the sums, with its folded seq."""
     missing = (int(folded.digest, 16) - int(found.digest, 16)) % _MODULUS
     for name, seq in seqs.items():
         read = seq + folded.events - found.events

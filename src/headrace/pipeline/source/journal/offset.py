@@ -1,4 +1,4 @@
-"""How far a stream has read each journal, as Spark keeps it in a checkpoint, and what a journal has lost of that."""
+"""Keeps how far a stream has read each journal, and finds what a journal has lost since."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -17,18 +17,18 @@ LossKind = Literal["trimmed", "shorter", "changed", "gone"]
 
 
 class Mark(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """The last event that was read of a shard: its place, and what it was."""
+    """The last read event of a shard: its position and digest."""
 
     epoch: int
     seq: int
     digest: str
-    """By which the event is known again; empty when there was none to look at."""
+    """Identifies the event; empty if there was none."""
     at_ms: int
-    """When it happened: what happened later is new, whatever became of the store. 0 when there was none."""
+    """When it happened, 0 without an event: later events are new, even if the store was restored."""
 
     @staticmethod
     def of(seq: int, entries: Sequence[Entry]) -> "Mark":
-        """The mark of the event `seq`, the only one in `entries`; they are empty when the journal does not keep it."""
+        """The mark of the event `seq`, the only one in `entries`, which is empty if the event was dropped."""
         if not entries:
             return Mark(0, seq, "", 0)
         entry = entries[0]
@@ -37,25 +37,25 @@ class Mark(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields
 
 
 NOTHING = Mark(0, 0, "", 0)
-"""Of a journal of which nothing was read yet."""
+"""The mark of an unread journal."""
 
 
 class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a batch ends, which is where the next one begins."""
+    """The end of a batch and the beginning of the next."""
 
     v: int = VERSION
     shards: dict[str, Mark]
-    """Those that this batch reads, that are not read to their end or whose last event is recent; and all others as long
-    as they are few."""
+    """The shards that this batch reads, that are not fully read or whose last event is recent; the others, too, if they
+    are few."""
     idle: IdleShards | None = None
-    """All others, where they are many."""
+    """The other shards, if they are many."""
     jumps: dict[str, int] = {}
-    """After which seq this batch begins in a shard, where the last offset does not say it: the shard is new or was
-    idle, or something was lost. Kept, so that the batch reads the same when it is run again."""
+    """The seq after which this batch begins in a shard that the last offset does not list, or that lost events. Kept,
+    so that a repeated batch reads the same."""
     gone: tuple[str, ...] = ()
-    """Shards that were read up to the last offset and are not read any more."""
+    """Shards that were read up to the last offset and no longer are."""
     skipped: int = 0
-    """Events that were dropped before they were read, since the beginning."""
+    """Events that were dropped unread, since the beginning."""
     lost: int = 0
     """Events that were read and that the store no longer knows, since the beginning."""
 
@@ -73,11 +73,11 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return {name: value for name, value in fields.items() if name not in ("idle", "gone") or value}
 
     def begins(self, before: "Offset", name: str) -> int:
-        """After which seq the batch that ends here begins in a shard, when the last one ended with `before`."""
+        """The seq after which this batch begins in a shard, if the last one ended with `before`."""
         return self.jumps.get(name, before.shards.get(name, NOTHING).seq)
 
     def spans(self, before: "Offset", shards: Mapping[str, Shard]) -> list[Span]:
-        """What the batch that ends here reads, of those shards that are known."""
+        """The spans of this batch in the known shards."""
         spans = [
             Span(shards[name], self.begins(before, name), mark.seq)
             for name, mark in self.shards.items()
@@ -87,7 +87,7 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Loss(Struct, frozen=True):
-    """Something is missing in the journal of a shard that was read up to a mark."""
+    """A loss in the journal of a shard that was read up to a mark."""
 
     name: str
     kind: LossKind
@@ -105,23 +105,23 @@ class Loss(Struct, frozen=True):
             )
         if self.kind == "gone":
             return (
-                f"the stream has read {name} up to seq {seq:,}, and there is no such queue any more; use a new"
+                f"the stream has read {name} up to seq {seq:,}, and the queue no longer exists; use a new"
                 f" checkpoint, {GO_ON} without it"
             )
         found = f"ends at seq {last:,}" if self.kind == "shorter" else "holds another event there"
         return (
             f"the checkpoint has read {name} up to seq {seq:,}, and its journal {found}: the store has lost its tail,"
-            f" the queue was made anew, or this is another store; use a new checkpoint, {GO_ON} from what is there"
+            f" the queue was created again, or this is another store; use a new checkpoint, {GO_ON} from what is there"
         )
 
     @property
     def is_other(self) -> bool:
-        """Whether the journal is not the one that was read, from some place on."""
+        """Whether the journal differs from the read one from some seq on."""
         return self.kind in ("shorter", "changed")
 
 
 class ResumedJournal(Struct, frozen=True):
-    """Where a stream goes on after a loss, and what that costs."""
+    """Where a stream continues after a loss, with the skipped and lost events."""
 
     after: int
     skipped: int = 0
@@ -129,7 +129,7 @@ class ResumedJournal(Struct, frozen=True):
 
 
 def find_loss(name: str, mark: Mark, bounds: Bounds, now: Mark) -> Loss | None:
-    """What is missing, if anything; `now` is the mark of what stands at the same seq."""
+    """The loss, if any; `now` is the present mark of the same seq."""
     if mark.seq > bounds.last_seq:
         return Loss(name, "shorter", mark, bounds)
     if bounds.epoch < mark.epoch or (mark.digest and now.digest and mark != now):
@@ -140,11 +140,11 @@ def find_loss(name: str, mark: Mark, bounds: Bounds, now: Mark) -> Loss | None:
 
 
 def resume_after(loss: Loss, cut: int) -> ResumedJournal:
-    """Where to go on; `cut` is the last seq that is kept and as old as the mark: not of a later epoch or instant.
+    """Where to continue; `cut` is the last kept seq whose epoch and time are not later than those of the mark.
 
-    What is older than the last event that was read was read as well, and what is younger is new: so it is with a store
-    that has lost its tail or was restored from a copy, and with a queue that was made anew. Where older events go
-    beyond the mark, this is another store, and everything that it keeps is new.
+    Events older than the last read one were read, and younger ones are new: for a store that lost its tail or was
+    restored from a copy, and for a queue that was created again. If older events go beyond the mark, this is another
+    store, and all its events are new.
     """
     seq, first = loss.mark.seq, loss.bounds.first_seq
     if loss.kind == "trimmed":

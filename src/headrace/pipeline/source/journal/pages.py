@@ -29,27 +29,27 @@ from headrace.stores.contract.journal import Journal
 
 _log = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 20
-"""Larger than any line without a payload: ids, kinds and error texts are bounded."""
+"""Above any line without a payload: ids, kinds and error texts are bounded."""
 _WRITTEN = {column.name: written for column, written in zip(LINE, JSON_SCHEMA.names, strict=True)}
-"""The field of a line that a column comes from."""
+"""The field of the line for each column."""
 _INSTANTS = {column.name for column in LINE if column.arrow == INSTANT}
 BATCH_ROWS = 20_000
-"""Rows of a batch for Spark: enough to outweigh what each costs, and a few MiB."""
+"""Rows of a batch for Spark: enough to amortise its cost, and a few MiB."""
 FIRST_PAGE_ENTRIES = 20
-"""The first page of a read, which shows how many events an entry holds."""
+"""Entries of the first page, which shows how many events an entry holds."""
 PAGES_AHEAD = 2
-"""Pages that are fetched ahead: one to parse next, one under way."""
+"""Pages to fetch ahead: one to parse next, one in flight."""
 
 
 class JournalPage(Struct, frozen=True, gc=False):
-    """Entries of one shard that follow each other."""
+    """Consecutive entries of one shard."""
 
     shard: Shard
     entries: Sequence[Entry]
 
 
 class Converter:
-    """Makes Arrow of pages, with the columns of a table and no work for the others."""
+    """Converts pages to Arrow, with the work for the selected columns only."""
 
     def __init__(self, table: Table = JOURNAL) -> None:
         self._table = table
@@ -60,8 +60,8 @@ class Converter:
         self._parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore") if needed else None
 
     def record_batch(self, pages: Sequence[JournalPage]) -> pa.RecordBatch:
-        """The events of the pages in order; there must be one at least. A line that cannot be read is an event all the
-        same, with the columns that can."""
+        """The events of the pages in order, at least one. An unreadable line is still an event, with the readable
+        columns."""
         try:
             return self._converted(pages)
         except pa.ArrowInvalid as error:
@@ -78,7 +78,7 @@ class Converter:
         return pa.RecordBatch.from_arrays([rows.column(name) for name in self._table.names], schema=self._table.arrow)
 
     def _parse(self, entries: Sequence[Entry]) -> Any:
-        """The fields of the lines that are needed, if any is."""
+        """The needed fields of the lines, if any."""
         if self._parsing is None:
             return None
         text = pa.py_buffer(b"".join([entry.lines for entry in entries]))
@@ -88,11 +88,10 @@ class Converter:
 
 
 def _reading(entries: Sequence[Entry]) -> pj.ReadOptions:
-    """How to read the lines of entries: no line may be larger than a block, and one with a payload may be."""
+    """Read options for entries: a block must hold the longest line, which may have a payload."""
     large = [entry.lines for entry in entries if len(entry.lines) > _BLOCK_BYTES]
     longest = max((len(line) for lines in large for line in lines.splitlines(keepends=True)), default=0)
-    # Parsing is most of the work: where a core is idle, Arrow's threads take it (a fifth faster), where none is they
-    # take turns and nothing is lost.
+    # Parsing is most of the work: with an idle core Arrow's threads are a fifth faster, without one nothing is lost.
     return pj.ReadOptions(use_threads=True, block_size=max(_BLOCK_BYTES, longest))
 
 
@@ -160,7 +159,7 @@ _COMPUTED: dict[str, Callable[[_Rows], pa.Array]] = {
     "happened_at": _Rows.happened_at,
     "worker": _Rows.worker,
 }
-"""Columns that are not simply a field of the line."""
+"""Columns that are computed, not read from the line."""
 
 
 def _instants(millis: pa.Array) -> pa.Array:
@@ -171,15 +170,15 @@ def _warn(pages: Sequence[JournalPage], error: Exception) -> None:
     found = [(page.shard, line) for page in pages for entry in page.entries for line in entry.unreadable()]
     for shard, line in found[:1]:
         _log.warning(
-            "%s lines of journals cannot be read whole, the first is seq %s of %s: %s; headrace doctor names others",
+            "%s lines of journals cannot be read completely, the first is seq %s of %s: %s; headrace doctor lists more",
             f"{len(found):,}", line.seq, shard, line.why,
         )  # fmt: skip
     if not found:
-        _log.warning("lines of journals cannot be read whole: %s", cut(str(error), UNREADABLE_CHARS_MAX))
+        _log.warning("lines of journals cannot be read completely: %s", cut(str(error), UNREADABLE_CHARS_MAX))
 
 
 def _check_lines(lines: Any, count: int) -> None:
-    # What Arrow itself lets pass: lines too few or too many, no name of an event, texts that are not UTF-8.
+    # Faults that Arrow accepts: too few or too many lines, a missing event name, texts that are not UTF-8.
     if lines.num_rows != count:
         raise pa.ArrowInvalid(f"{count:,} events have {lines.num_rows:,} lines")
     if "event" in lines.schema.names and lines["event"].null_count:
@@ -193,7 +192,7 @@ def read_spans(
     """The events of the spans in order, with the columns of `table`, that fulfil the filters.
 
     Events that retention has dropped since the spans were planned fail the read; without `fails_on_loss` they are
-    skipped, and their number is told on stderr.
+    skipped, and their number is printed on stderr.
     """
     if not spans:
         return
@@ -203,7 +202,7 @@ def read_spans(
     )
     batches = prefetch(compute)
     try:
-        for batch in batches:  # noqa: UP028  (left early, `yield from` would wait for the page that is under way)
+        for batch in batches:  # noqa: UP028  (after an early exit, `yield from` would wait for the page in flight)
             yield batch
     finally:
         fetching.stop()
@@ -228,7 +227,8 @@ def _converted(fetching: "Fetching", table: Table, filters: Filters) -> Generato
 def _with_payloads(
     url: str, fetching: "Fetching", table: Table, filters: Filters
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The same with what the store holds of the jobs, by a connection of its own: the next page is on its way."""
+    """The same with payloads and results from the store, on a second connection, since the first fetches the next
+    page."""
     queues = {(span.shard.queue.tenant, span.shard.queue.full_name): span.shard.queue for span in fetching.spans}
     with connect(url) as (runner, store):
         payloads = PayloadLookup(runner, store, queues, table, filters)
@@ -252,7 +252,7 @@ def _page_groups(pages: Iterator[JournalPage]) -> Iterator[list[JournalPage]]:
 
 
 class Fetching:
-    """Fetches the pages of spans, a few ahead of the reader, in a thread with an event loop and a store of its own."""
+    """Fetches the pages of spans, a few ahead of the reader, in a thread with its own event loop and store."""
 
     def __init__(self, url: str, spans: Sequence[Span], fails_on_loss: bool) -> None:
         self._url = url
@@ -272,11 +272,11 @@ class Fetching:
 
     @property
     def pages_ready(self) -> int:
-        """How many pages wait to be read."""
+        """The number of fetched pages that were not read yet."""
         return self._fetched.qsize()
 
     def pages(self) -> Iterator[JournalPage]:
-        """The pages in order; raises what the thread has met."""
+        """The pages in order; raises the error of the thread."""
         while (found := self._fetched.get()) is not None:
             if isinstance(found, BaseException):
                 raise found
@@ -284,7 +284,7 @@ class Fetching:
             yield found
 
     def stop(self) -> None:
-        """Stop fetching, whatever is under way, and wait for the thread's end."""
+        """Stop fetching, and wait for the thread to end."""
         with self._lock:
             self._is_stopped = True
             if self._task is not None:
@@ -321,7 +321,7 @@ class Fetching:
     async def _pages_of(self, journal: Journal, span: Span) -> AsyncIterator[JournalPage]:
         after = span.after
         while after < span.upto:
-            # A page is a transaction of its own: a long one would keep SQLite's log from being cut.
+            # Each page is a transaction: a long one would keep SQLite from truncating its log.
             entries = await journal.read(span.shard, after, span.upto, limit=self._limit)
             reached = entries[0].first_seq - 1 if entries else span.upto
             if reached > after:
@@ -332,13 +332,13 @@ class Fetching:
             if entries:
                 yield JournalPage(span.shard, entries)
                 after = entries[-1].last_seq
-                # So many entries that the next page is about a batch: one entry holds a line, another a thousand.
+                # Entries for about one batch: an entry holds one line or a thousand.
                 events = after - reached
                 self._limit = min(max(BATCH_ROWS * len(entries) // events, 1), JOURNAL_PAGE_MAX)
 
 
 def _dropped(span: Span, after: int) -> StoreUnavailable:
     return StoreUnavailable(
-        f"events of {span.shard} after seq {after} were dropped while they were read, by retention; read again, or let"
+        f"events of {span.shard} after seq {after} were dropped by retention while they were read; read again, or let"
         " the queue keep its journal longer"
     )

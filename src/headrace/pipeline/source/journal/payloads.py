@@ -1,4 +1,4 @@
-"""Adds payloads and results to journal events: what they do not carry is looked up in the store when they are read."""
+"""Adds payloads and results to journal events, looked up in the store if the events do not carry them."""
 
 from asyncio import Runner
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ _Finds = dict[tuple[str, str, str], Found]
 
 
 class PayloadSource(Struct, frozen=True, gc=False):
-    """Where to look: first the dead letters of these numbers, then one of `LIVE` and `BLOCKED_JOB`."""
+    """Where a payload may be: in the dead letters of these numbers, then in `LIVE` or `BLOCKED_JOB`."""
 
     dead_letters: tuple[int, ...] = ()
     then: str | None = None
 
 
 class PayloadEvent(Struct, frozen=True, gc=False):
-    """What has to be known of an event."""
+    """The fields of an event that locate its payload."""
 
     event: str
     key: tuple[str, str, str]
@@ -46,7 +46,7 @@ class PayloadEvent(Struct, frozen=True, gc=False):
 
 
 class _IdHistory:
-    """What is known of an id behind an event, while its events are gone through from the last to the first."""
+    """The state of an id after an event, while its events are scanned from the last to the first."""
 
     __slots__ = ("blocked_job", "current", "owns_finished_job", "replayed")
 
@@ -58,11 +58,11 @@ class _IdHistory:
 
 
 def payload_sources(events: Sequence[PayloadEvent]) -> tuple[list[PayloadSource | None], list[bool]]:
-    """For each event, in the order of the journal: where its payload may be, None when it can be nowhere; and whether
-    a finished job that the store holds may be its own.
+    """For each event in journal order: where its payload may be, None for nowhere; and whether a finished job in the
+    store may belong to it.
 
-    The store holds one payload of a job. An event that a later one has replaced, or whose job has ended since, has none
-    left: what stands there under the same id is another's.
+    The store holds one payload of a job. The payload of an event that was replaced, or whose job has ended since, is
+    gone: a payload under the same id belongs to a later event.
     """
     histories: dict[tuple[str, str, str], _IdHistory] = {}
     found: list[PayloadSource | None] = []
@@ -77,7 +77,7 @@ def payload_sources(events: Sequence[PayloadEvent]) -> tuple[list[PayloadSource 
 
 
 def _source_of(history: _IdHistory, each: PayloadEvent) -> PayloadSource | None:
-    """Where the payload of the event is; the history is then as it was before it."""
+    """Where the payload of the event is; moves the history back before the event."""
     source = history.current
     match each.event:
         case "dead":
@@ -96,33 +96,32 @@ def _source_of(history: _IdHistory, each: PayloadEvent) -> PayloadSource | None:
             pass
         case event if event in _GONE:
             history.current, history.owns_finished_job = None, False
-            # The blocked job of a job that is over goes its own way, unless everything was removed.
+            # The blocked job outlives its active one, unless everything was removed.
             if event == "removed":
                 history.blocked_job = None
         case event if event in _WROTE:
             if event == "replayed":
                 history.replayed[each.dead_letter or 0] = source
             history.current = None
-            # What a freed blocked job holds, the enqueue that was blocked has brought; any other blocked job was of
-            # another life.
+            # An unblocked job has the payload of the blocked enqueue; other blocked jobs belong to another life.
             history.blocked_job = source if event == "unblocked" else None
             return source
     return None
 
 
 def needs_payloads(table: Table) -> bool:
-    """Whether a table has columns that only the store can fill."""
+    """Whether a table has columns that need a lookup in the store."""
     return any(name in table.names for name in _NAMES)
 
 
 def events_for(table: Table) -> Table:
-    """The columns of the journal that are read to fill a table."""
+    """The columns of the journal that a table needs."""
     own = [name for name in table.names if name != "result"]
     return JOURNAL_CARRIED.pick([*own, *(name for name in _NEEDED if name not in own)])
 
 
 class PayloadLookup:
-    """Fills the columns of a table that the events do not have, for the rows that fulfil the filters."""
+    """Looks up the columns that events lack, for rows that pass the filters."""
 
     def __init__(
         self, runner: Runner, store: Store, queues: Mapping[tuple[str, str], Queue], table: Table, filters: Filters
@@ -194,7 +193,7 @@ class _Requests:
         self._may_end = may_end if "result" in table.names else [False] * len(may_end)
 
     def parts(self, rows: Sequence[int]) -> Iterator[list[int]]:
-        """The rows in parts that want no more of the store than one call may carry."""
+        """The rows in parts of one call to the store each."""
         part: list[int] = []
         count = size = 0
         for row in rows:
@@ -236,12 +235,12 @@ class _Requests:
 
 
 def _candidates(source: PayloadSource, found: Found, at_ms: int) -> Iterator[Record]:
-    """The records that may be what an event has left, the likeliest first."""
+    """The records that may hold the payload of an event, the likeliest first."""
     yield from (each.record for each in found.dead_letters if each.key.number in source.dead_letters)
     if source.then == BLOCKED_JOB and found.blocked_job is not None:
         yield found.blocked_job
     if source.then == LIVE:
-        # A job that began after the event is another one. One that died after it left a dead letter, its first.
+        # A later job is another one. A job that died after the event has left a dead letter, its first.
         if not source.dead_letters:
             died = [each for each in found.dead_letters if each.record.enqueued_at_ms <= at_ms < each.died_at_ms]
             yield from (each.record for each in sorted(died, key=lambda each: each.key))
@@ -250,8 +249,8 @@ def _candidates(source: PayloadSource, found: Found, at_ms: int) -> Iterator[Rec
 
 
 def is_of(finished_job: FinishedJob, enqueued_at_ms: int, at_ms: int) -> bool:
-    """Whether a finished job is what an event left, and not of a later run of the same id. The journal's clock never
-    goes back while others may, so a finished job can be a little older than its event, and never younger."""
+    """Whether a finished job belongs to an event, and not to a later run of the id. The journal's clock never goes back
+    while others may, so a finished job can be slightly older than its event, never younger."""
     return (
         finished_job.state == "done"
         and finished_job.enqueued_at_ms == enqueued_at_ms

@@ -1,4 +1,4 @@
-"""Which events of which shards a batch reads: what the options and the filters leave of what the journals hold."""
+"""Finds the ranges of events that a batch reads, by its options and filters and the bounds of the journals."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from headrace.stores.contract.store import Store
 
 
 async def find_ranges(store: Store, options: SourceOptions, filters: Filters) -> list[Span]:
-    """The ranges that the store keeps now, one for each shard that can fulfil the filters."""
+    """The ranges of kept events, one for each shard that passes the filters."""
     shards = [shard for queue in await find_queues(store, options) for shard in queue.all_shards()]
     check_named("startingOffsets", options.starting, shards)
     check_named("endingOffsets", options.ending, shards)
@@ -31,14 +31,14 @@ async def find_ranges(store: Store, options: SourceOptions, filters: Filters) ->
     for shard, begin, end in zip(shards, begins, ends, strict=True):
         if begin > end:
             raise BadConfig(
-                f"of {shard} startingOffsets means seq {begin} and endingOffsets seq {end}; begin before the end"
+                f"for {shard} startingOffsets means seq {begin} and endingOffsets seq {end}; start before the end"
             )
         spans.append(Span(shard, begin - 1, end - 1))
     return await narrow(store.journal, spans, filters)
 
 
 def check_named(option: str, limit: OffsetLimit | None, shards: Sequence[Shard]) -> None:
-    """Refuse a limit of a shard that is not read: most likely its name is misspelt."""
+    """Refuse a limit for a shard that is not read: its name is probably misspelt."""
     known = {str(shard) for shard in shards}
     for name in limit.names if limit else ():
         if name not in known:
@@ -50,7 +50,7 @@ def check_named(option: str, limit: OffsetLimit | None, shards: Sequence[Shard])
 
 
 async def bounds_of(journal: Journal, shards: Sequence[Shard]) -> dict[Shard, Bounds]:
-    """What the journals of any number of shards hold."""
+    """The bounds of the journals of any number of shards."""
     found: dict[Shard, Bounds] = {}
     for start in range(0, len(shards), BATCH_MAX):
         some = shards[start : start + BATCH_MAX]
@@ -59,7 +59,7 @@ async def bounds_of(journal: Journal, shards: Sequence[Shard]) -> dict[Shard, Bo
 
 
 async def reached(journal: Journal, spans: Sequence[Span], at_ms: int) -> list[int]:
-    """How far any number of spans had got at an instant, which may lie outside of all time."""
+    """The last seq of any number of spans at an instant, which may be out of range."""
     if at_ms < 0:
         return [span.after for span in spans]
     found: list[int] = []
@@ -71,14 +71,14 @@ async def reached(journal: Journal, spans: Sequence[Span], at_ms: int) -> list[i
 async def find_seqs(
     journal: Journal, option: str, options: SourceOptions, limit: OffsetLimit, bounds: dict[Shard, Bounds]
 ) -> list[int]:
-    """The seq of each shard that a limit names: the first event at or behind it, one more than the last for the end."""
+    """The seq of a limit in each shard: the first event at or after it, one after the last for the end."""
     instants_ms = {
         shard: at_ms for shard in bounds if (at_ms := limit.instants_ms.get(str(shard), limit.at_ms)) is not None
     }
     found: dict[Shard, int] = {}
     for at_ms in sorted(set(instants_ms.values())):
         shards = [shard for shard, instant_ms in instants_ms.items() if instant_ms == at_ms]
-        # An event of that very instant is read by the run that begins with it, not by the one that ends with it.
+        # An event at the instant belongs to the run that begins there, not to the one that ends there.
         seqs = await reached(journal, [span_of(shard, bounds[shard]) for shard in shards], at_ms - 1)
         found |= {shard: seq + 1 for shard, seq in zip(shards, seqs, strict=True)}
     default = EARLIEST if limit.end == "earliest" else LATEST
@@ -99,13 +99,13 @@ def _seq(option: str, options: SourceOptions, shard: Shard, bounds: Bounds, seq:
         kept = f"holds seq {first} to {last}" if first <= last else f"is empty, its next seq is {last + 1}"
         raise StoreUnavailable(
             f"option {option} says seq {seq} of {shard}, whose journal {kept}; give a seq that is kept, earliest or"
-            " latest, or set failOnDataLoss=false to read what is there"
+            " latest, or set failOnDataLoss=false to read the kept events"
         )
     return min(max(seq, first), last + 1)
 
 
 async def narrow(journal: Journal, spans: Sequence[Span], filters: Filters) -> list[Span]:
-    """The parts of the spans that the filters on `seq` and `happened_at` leave; none of them is empty."""
+    """The spans cut by the filters on `seq` and `happened_at`, without empty ones."""
     low, high = filters.bounds("seq")
     spans = [Span(span.shard, max(span.after, low - 1), min(span.upto, high)) for span in spans]
     spans = [span for span in spans if span.count > 0]

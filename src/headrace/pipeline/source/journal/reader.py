@@ -32,7 +32,7 @@ _LOOKED_UP = ("kept", "result")
 
 
 class JournalPartition(HostPartition):
-    """The ranges that one task reads."""
+    """The spans of one task of a batch."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class JournalPartition(HostPartition):
 
 
 class JournalReader(FilteredReader):
-    """The journals that the options name, as they were when the query was planned."""
+    """The selected journals, as they were when the query was planned."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
         self._options = options
@@ -64,15 +64,11 @@ class JournalReader(FilteredReader):
 
 
 class FilteredJournalReader(FilterPushdown, JournalReader):
-    """The same for a query whose filters Spark hands over."""
+    """The same reader with filter pushdown."""
 
 
 class JournalStream(OffsetStreamReader[Offset, Span]):
-    """The journals that the options name, from a beginning on, batch by batch.
-
-    What a task makes of the events of its spans is `read_spans`: another stream over the same journals (results)
-    overrides it and nothing else.
-    """
+    """A stream of the selected journals; a stream of results overrides `read_spans` only."""
 
     def follow(self, store: Store) -> JournalFollower:
         return JournalFollower(store, self.options)
@@ -88,8 +84,8 @@ class JournalStream(OffsetStreamReader[Offset, Span]):
 
 
 class ResultStream(JournalStream):
-    """Jobs that are done, as they end, from a beginning on. A result that is not kept any more, or that a later run of
-    the same id has replaced, is null, and `kept` is false."""
+    """A stream of done jobs with their results. A result that is no longer kept, or that a later run of the id has
+    replaced, is null, and `kept` is false."""
 
     def read_spans(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
         yield from coalesce(self._results(spans))

@@ -28,13 +28,13 @@ from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.store import Store
 
 EVENTS_AT_ONCE = 16
-"""Single events that are read at a time: a enough to pipeline on a server, below the size of a pool."""
+"""Single events to read concurrently: enough for a pipeline, below the size of a connection pool."""
 _NONE = Bounds(0, 1, 0, None, None, 0)
-"""Of a journal that is not there."""
+"""The bounds of a missing journal."""
 
 
 class FollowedShards:
-    """The shards that a stream reads, by name, looked up every second; and what their journals hold."""
+    """The shards of a stream by name, looked up every second, with the bounds of their journals."""
 
     def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int]) -> None:
         self._store = store
@@ -43,11 +43,11 @@ class FollowedShards:
         self._found_at_ms: int | None = None
         self._everything = replace(options, names=(), pattern=None)
         self.shards: dict[str, Shard] = {}
-        """Those that the options name."""
+        """The shards that the options select."""
         self._existing: set[str] = set()
 
     async def require(self, start: Offset | None) -> None:
-        """Refuse a queue that the options name and that is neither there nor was, when `start` was written."""
+        """Refuse a named queue that neither exists nor existed when `start` was written."""
         had = {name.split("/")[1] for name in start.shards} if start else set()
         if start and start.idle:
             had |= set(start.idle.names)
@@ -56,7 +56,7 @@ class FollowedShards:
             await find_queues(self._store, replace(self._options, names=names))
 
     async def find(self, *, now: bool = False) -> None:
-        """Look which queues there are; at most every second, unless it must be `now`."""
+        """Look the queues up, at most every second unless `now`."""
         now_ms = self._now_ms()
         if not now and self._found_at_ms is not None and now_ms < self._found_at_ms + FIND_EVERY_MS:
             return
@@ -71,7 +71,7 @@ class FollowedShards:
         self._found_at_ms = now_ms
 
     async def selected_by(self, idle: IdleShards) -> dict[str, Shard]:
-        """The shards that a stream reads whose options were those of `idle`."""
+        """The shards of a stream with the options of `idle`."""
         options = replace(self._options, tenant=idle.tenant, names=idle.names, pattern=idle.pattern)
         if options == self._options:
             return self.shards
@@ -81,13 +81,13 @@ class FollowedShards:
         }
 
     def is_gone(self, name: str) -> bool:
-        """Whether a shard that is read is not there any more. One that the options leave out now is not read."""
+        """Whether a selected shard no longer exists."""
         tenant, queue, _ = name.split("/")
         is_read = self._options.tenant in (ALL, tenant) and self._options.selects(queue)
         return is_read and name not in self._existing
 
     async def bounds(self) -> dict[str, Bounds]:
-        """What the journals hold, by the shards' names."""
+        """The bounds of the journals, by shard."""
         try:
             found = await bounds_of(self._store.journal, list(self.shards.values()))
         except Refused:
@@ -97,7 +97,7 @@ class FollowedShards:
         return {str(shard): bounds for shard, bounds in found.items()}
 
     async def events(self, seqs: Mapping[str, int]) -> dict[str, Sequence[Entry]]:
-        """One event of each shard, by its seq; empty where the journal does not keep it."""
+        """The event of each shard at its seq; empty if it was dropped."""
         room = asyncio.Semaphore(EVENTS_AT_ONCE)
 
         async def event(name: str, seq: int) -> Sequence[Entry]:
@@ -110,12 +110,11 @@ class FollowedShards:
         return dict(zip(seqs, found, strict=True))
 
     async def marks(self, seqs: Mapping[str, int]) -> dict[str, Mark]:
-        """The marks of some shards at a seq each."""
+        """The marks of shards at these seqs."""
         return {name: Mark.of(seqs[name], entries) for name, entries in (await self.events(seqs)).items()}
 
     async def cut(self, name: str, bounds: Bounds, epoch: int, at_ms: int | None = None) -> int:
-        """The last seq that is kept of `epoch` or an earlier one, and of `at_ms` or before; one less than the first
-        that is kept for none."""
+        """The last kept seq of at most `epoch` and `at_ms`; one before the first kept seq if there is none."""
         kept = span_of(self.shards[name], bounds)
         low, high = kept.after, kept.upto
         if at_ms is not None and low < high:
@@ -123,7 +122,7 @@ class FollowedShards:
         while low < high:
             middle = (low + high + 1) // 2
             entries = (await self.events({name: middle}))[name]
-            # What was dropped meanwhile is older than what is kept.
+            # A dropped event is older than the kept ones.
             if not entries or entries[0].epoch <= epoch:
                 low = middle
             else:
@@ -132,25 +131,24 @@ class FollowedShards:
 
 
 class JournalIdentity:
-    """Tells whether journals are still those that were read: remembers what they held, and checks those that differ."""
+    """Verifies that journals are those that were read: remembers their bounds, and checks events where they differ."""
 
     def __init__(self, shards: FollowedShards) -> None:
         self._shards = shards
         self.bounds: dict[str, Bounds] = {}
-        """What the journals held when it was last remembered."""
+        """The remembered bounds."""
         self._checked: dict[str, Mark] = {}
 
     def remember(self, bounds: dict[str, Bounds]) -> None:
-        """Take bounds as seen."""
+        """Remember these bounds."""
         self.bounds = bounds
 
     def trust(self, marks: Mapping[str, Mark]) -> None:
-        """Take marks as true that were just read."""
+        """Accept marks that were just read."""
         self._checked |= marks
 
     async def look(self, start: Offset, *, is_first: bool) -> tuple[dict[str, Bounds], list[Loss]]:
-        """What the journals hold, and what is missing in them of what was read up to `start`; `is_first` when nothing
-        was read yet."""
+        """The bounds of the journals, and the losses before `start`; `is_first` if nothing was read yet."""
         await self._shards.find()
         bounds = await self._shards.bounds()
         doubted = {name: mark for name, mark in start.shards.items() if self._is_doubted(name, mark, bounds)}
@@ -171,14 +169,14 @@ class JournalIdentity:
         return bounds, losses
 
     async def resume(self, found: Loss) -> ResumedJournal:
-        """Where to go on after a loss."""
+        """Where to continue after a loss."""
         mark = found.mark
         cut = await self._shards.cut(found.name, found.bounds, mark.epoch, mark.at_ms) if found.is_other else 0
         return resume_after(found, cut)
 
     def _is_doubted(self, name: str, mark: Mark, bounds: Mapping[str, Bounds]) -> bool:
-        """Whether an event of a journal must be read to know it again. Mostly its bounds suffice: a queue that was
-        created again has another first event, and a store that lost its tail another epoch."""
+        """Whether an event must be read to identify the journal. Mostly its bounds suffice: a queue that was created
+        again has another first event, and a store that lost its tail another epoch."""
         now, seen = bounds.get(name), self.bounds.get(name)
         if now is None or seen is None or self._checked.get(name) != mark:
             return True
@@ -206,11 +204,10 @@ def compact(
     options: SourceOptions,
     now_ms: int,
 ) -> Offset:
-    """The offset to keep of one that lists every shard, where the last one that was kept is `before`.
+    """The compact form of an offset that lists every shard; `before` is the last stored one.
 
-    A shard is left out when the batch reads nothing of it, nothing is left to read, and its last event is no later than
-    an instant that lies `IDLE_MS` before the newest event: what comes after it is later than that instant.
-    """
+    A shard is folded if the batch reads nothing of it, nothing is left to read, and its last event is at least
+    `IDLE_MS` older than the newest event, so that later events are later than that instant."""
     newest_ms = max((mark.at_ms for mark in full.shards.values()), default=0)
     at_ms = max(min(newest_ms, now_ms) - IDLE_MS, before.idle.at_ms if before.idle else 0)
     idle = {
@@ -237,12 +234,12 @@ class ExpandedOffset(Struct, frozen=True):
 
     offset: Offset
     losses: Sequence[Loss] = ()
-    """Of shards that were left out, and whose journals are others now."""
+    """The losses of folded shards."""
     comparison: Comparison | None = None
 
 
 async def expand(journal: Journal, shards: FollowedShards, identity: JournalIdentity, stored: Offset) -> ExpandedOffset:
-    """The offset with the shards that `compact` has left out; `identity` takes those as seen that are as they were."""
+    """The offset with the shards that `compact` has folded; `identity` remembers the unchanged ones."""
     idle = stored.idle
     if idle is None:
         return ExpandedOffset(stored)

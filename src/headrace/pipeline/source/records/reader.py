@@ -26,16 +26,15 @@ from headrace.pipeline.source.store_access import check_host, connect
 from headrace.stores.contract.store import Store
 
 TRIES_MAX = 10
-"""How often records are found again whose journals have moved meanwhile."""
+"""Tries to find records while their journals move."""
 STATES: dict[Group, tuple[State, ...]] = {
     "alive": (State.WAITING, State.ACTIVE, State.BLOCKED),
     "ended": (State.DONE, State.CANCELLED),
     "dead": (State.DEAD,),
 }
-"""What the rows of a group can be, by groups in the order in which they are gone through: what ends in between is shown
-twice rather than not at all."""
+"""The states of each group, in the order of a scan: a job that ends meanwhile is shown twice rather than not at all."""
 _OF_PAYLOADS = ("payload", "payload_bytes", "result")
-"""Columns for which payloads and results are read."""
+"""Columns that need payloads or results."""
 _ALIVE = (State.WAITING, State.ACTIVE)
 
 
@@ -47,7 +46,7 @@ class RecordLookup(Struct, frozen=True):
 
 
 class ShardScan(Struct, frozen=True):
-    """Groups of one shard, to be gone through in this order."""
+    """Groups of one shard, to scan in this order."""
 
     shard: Shard
     groups: tuple[Group, ...]
@@ -57,12 +56,11 @@ class ShardScan(Struct, frozen=True):
 async def plan(
     store: Store, options: SourceOptions, filters: Filters
 ) -> list[tuple[ShardScan, ...]] | list[tuple[RecordLookup, ...]]:
-    """What each task goes through, about equal counts of rows; of records whose ids are named, what each looks up.
+    """The scans of each task, with about equal counts of rows; lookups if the filters name ids.
 
-    A large shard is cut into ranges of ids where its store can. An id stays in one task, so that the groups are gone
-    through in order; only when more tasks are asked for than there are ranges is each group of a shard a task of its
-    own, and what ends meanwhile may then be missing.
-    """
+    A large shard is cut into ranges of ids if its store can. An id stays in one task, which scans the groups in order;
+    only if there are fewer ranges than `minPartitions` is each group a task, and jobs that end meanwhile may be
+    missing."""
     groups = groups_to_read(options, filters)
     queues = [
         queue
@@ -73,8 +71,7 @@ async def plan(
     if lookups is not None:
         return pack(((each, len(each.ids)) for each in lookups), options.partitions_min, options.partition_events_max)
     counted = zip(queues, await _counts(store, queues), strict=True)
-    # A query with this column compares rows with the journal, as the audit does: a queue that is empty by its counters
-    # may hold what was put there past the store.
+    # A query with this column compares rows with the journal, as the audit does: counters may be wrong.
     is_check = "as_of_seq" in options.columns
     sizes = {
         shard: {group: _size(counts, group, queue) for group in groups}
@@ -96,7 +93,7 @@ async def plan(
 
 
 async def _ranges(store: Store, shard: Shard, sizes: Mapping[Group, int], rows_max: int) -> list[IdRange]:
-    """Ranges of ids with about so many jobs each; dead letters, which have no order by id, do not count."""
+    """Ranges of ids with about `rows_max` jobs each; dead letters, which have no order by id, do not count."""
     parts = -(-sum(size for group, size in sizes.items() if group != "dead") // rows_max)
     if parts <= 1:
         return [ALL_IDS]
@@ -105,7 +102,7 @@ async def _ranges(store: Store, shard: Shard, sizes: Mapping[Group, int], rows_m
 
 
 def groups_to_read(options: SourceOptions, filters: Filters) -> tuple[Group, ...]:
-    """The groups whose rows can fulfil the filters."""
+    """The groups whose rows can pass the filters."""
     if options.what == "dead":
         return ("dead",)
     if options.what == "results":
@@ -124,13 +121,13 @@ async def _counts(store: Store, queues: Sequence[Queue]) -> list[Counts]:
 
 
 def _size(counts: Counts, group: Group, queue: Queue) -> int:
-    """How many rows a shard has of a group, about: ids are spread evenly."""
+    """The approximate number of rows of a group in a shard: ids are spread evenly."""
     total: int = sum(getattr(counts, state.value) for state in STATES[group])
     return -(-total // queue.shards)
 
 
 class RecordPartition(HostPartition):
-    """What one task goes through."""
+    """The scans or lookups of one task."""
 
     def __init__(self, work: tuple[ShardScan, ...] | tuple[RecordLookup, ...]) -> None:
         super().__init__(work)
@@ -138,7 +135,7 @@ class RecordPartition(HostPartition):
 
 
 class RecordReader(FilteredReader):
-    """The records of the queues that the options select, each part as of the instant at which it is read."""
+    """The records of the selected queues, each part as of the instant of its read."""
 
     def __init__(self, options: SourceOptions, table: Table) -> None:
         self._options = options
@@ -184,15 +181,15 @@ class RecordReader(FilteredReader):
 
 
 class FilteredRecordReader(FilterPushdown, RecordReader):
-    """The same for a query whose filters Spark hands over."""
+    """The same reader with filter pushdown."""
 
 
 def scan_parts(runner: Runner, store: Store, work: ShardScan, group: Group, *, payloads: bool = True) -> Iterator[Scan]:
-    """The parts of a scan, each thing once, as it was first seen."""
+    """The parts of a scan, each record once, as first seen."""
     seen: set[int] = set()
     cursor = None
     while True:
-        # A part is a transaction of its own: a long one would keep SQLite's log from being cut.
+        # Each part is a transaction: a long one would keep SQLite from truncating its log.
         part = runner.run(store.reads.scan(work.shard, group, ids=work.ids, payloads=payloads, cursor=cursor))
         fresh = []
         for found in part.rows:
@@ -220,7 +217,7 @@ def _rows(rows: RecordRows, group: Group, part: Scan) -> Iterator[pa.RecordBatch
 
 
 def plan_lookups(queues: Sequence[Queue], filters: Filters) -> list[RecordLookup] | None:
-    """What to look up; None when the filters do not say which ids they want."""
+    """The lookups; None if the filters do not name ids."""
     values = filters.values("id")
     if values is None:
         return None
@@ -241,7 +238,7 @@ def _is_id(id: str, queue: Queue) -> bool:
 
 
 class ShardRecords(Struct, frozen=True):
-    """What was found in a shard, and where its journal stood."""
+    """The found records of a shard, with the seq of its journal."""
 
     shard: Shard
     found: list[Found]
@@ -250,13 +247,13 @@ class ShardRecords(Struct, frozen=True):
 
 
 async def look_up(store: Store, lookup: RecordLookup, *, with_seq: bool) -> list[ShardRecords]:
-    """The records of the ids, by shard; `with_seq` says of which seq of the journal they are."""
+    """The records of the ids, by shard; `with_seq` with the seq of the journal at that time."""
     queue = lookup.queue
     shards = sorted({queue.shard_of(id) for id in lookup.ids})
     bounds: dict[Shard, Bounds] = {}
     found: Sequence[Found | None] = ()
     latest = await _bounds(store, shards) if with_seq else {}
-    # Records that never rest are as of the last look before them, or newer.
+    # Records that keep moving are as of the last bounds before them, or newer.
     for _ in range(TRIES_MAX):
         bounds, found = latest, await store.reads.find(queue, lookup.ids)
         latest = await _bounds(store, shards) if with_seq else {}
@@ -279,7 +276,7 @@ async def _bounds(store: Store, shards: Sequence[Shard]) -> dict[Shard, Bounds]:
 
 
 async def _has_moved(store: Store, before: dict[Shard, Bounds], after: dict[Shard, Bounds], ids: Sequence[str]) -> bool:
-    """Whether something has happened to one of the ids between two looks at the journals."""
+    """Whether an event of one of the ids lies between two bounds of the journals."""
     for shard, now in after.items():
         seq = before[shard].last_seq
         if now.epoch != before[shard].epoch or now.last_seq < seq:

@@ -16,7 +16,7 @@ Values = dict[str, object]
 
 
 class RecordRows:
-    """Makes rows of the records of one shard, with the columns of a table. What a record has no value for is null."""
+    """Builds rows from the records of one shard, with the columns of a table; missing values are null."""
 
     def __init__(self, table: Table, shard: Shard, config: QueueConfig) -> None:
         self._table = table
@@ -37,13 +37,13 @@ class RecordRows:
         )
 
     def of_blocked_jobs(self, blocked_jobs: Sequence[Record], as_of: Values) -> pa.RecordBatch:
-        """Jobs that wait behind their active namesakes."""
+        """Jobs that wait behind an active job with their id."""
         return self._batch(
             len(blocked_jobs), self._of_records(blocked_jobs), as_of, state=State.BLOCKED.value, cancel_asked=False
         )
 
     def of_finished_jobs(self, finished_jobs: Sequence[FinishedJob], as_of: Values) -> pa.RecordBatch:
-        """What is left of jobs that are done or cancelled."""
+        """Jobs that are done or cancelled."""
         return self._batch(
             len(finished_jobs),
             {},
@@ -62,7 +62,7 @@ class RecordRows:
         )
 
     def of_dead_letters(self, dead_letters: Sequence[DeadLetter], as_of: Values) -> pa.RecordBatch:
-        """Dead jobs, with what killed them."""
+        """Dead jobs with their errors."""
         died = lambda: instants([each.died_at_ms for each in dead_letters])  # noqa: E731  (two tables name it differently)
         return self._batch(
             len(dead_letters),

@@ -29,11 +29,11 @@ from headrace.model.validate import bounded_repr, cut
 
 
 class ColumnSpec(Struct, frozen=True):
-    """What a column must hold."""
+    """The allowed types of a column."""
 
     words: str
     types: tuple[type[DataType], ...] = ()
-    """Of these; empty for whatever JSON can say."""
+    """Empty for all types that JSON can express."""
 
 
 TEXT = ColumnSpec("string", (StringType,))
@@ -47,8 +47,8 @@ _NO_JSON = (BinaryType, VariantType)
 def check_columns(
     what: str, schema: StructType, known: Mapping[str, ColumnSpec], *, hint: str, others: bool = False
 ) -> tuple[str, ...]:
-    """The names of the columns in their order; `BadConfig` for one that is unknown (unless others are left alone), is
-    there twice or holds something else."""
+    """The names of the columns in their order; raises `BadConfig` for an unknown one (unless `others`), a repeated one
+    or one of another type."""
     names = schema.fieldNames()
     for field in schema.fields:
         spec = known.get(field.name)
@@ -56,14 +56,13 @@ def check_columns(
             if others:
                 continue
             raise BadConfig(
-                f"there is no column {cut(field.name)!r} in what is written as {what}; {hint}; known columns:"
-                f" {', '.join(known)}"
+                f"a write with what={what} has no column {cut(field.name)!r}; {hint}; known columns: {', '.join(known)}"
             )
         if names.count(field.name) > 1:
-            raise BadConfig(f"column {field.name!r} is there {names.count(field.name)} times; select it once")
+            raise BadConfig(f"column {field.name!r} occurs {names.count(field.name)} times; select it once")
         if not _fits(field.dataType, spec):
             raise BadConfig(
-                f"column {field.name!r} of what is written as {what} must be {spec.words}; found"
+                f"column {field.name!r} of a write with what={what} must be {spec.words}; found"
                 f" {field.dataType.simpleString()}{_advice(field.dataType)}"
             )
     return tuple(names)
@@ -71,7 +70,7 @@ def check_columns(
 
 def _fits(found: DataType, spec: ColumnSpec) -> bool:
     if isinstance(found, NullType):
-        return True  # a column of nulls, which says nothing
+        return True  # a column of nulls fits anything
     if spec is TEXTS:
         return (
             isinstance(found, MapType)
@@ -90,9 +89,9 @@ def _advice(found: DataType) -> str:
 
 
 UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
-"""What Arrow raises for a cell that Python has no value for: text that is no UTF-8, an instant of the year 10000."""
+"""Raised by Arrow for a cell without a Python value: invalid UTF-8, an instant in the year 10000."""
 _is_json = msgspec.json.Decoder(msgspec.Raw).decode
-# Deterministic: Spark's maps are in any order, and a row that is written again must be the same job.
+# Deterministic: Spark's maps have no order, and a repeated row must be the same job.
 _encode = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 
 
@@ -116,8 +115,8 @@ def instants_ms(column: pa.Array) -> list[Any]:
 
 
 def by_cell(read: Callable[[pa.Array], list[Any]], what: str, column: pa.Array) -> tuple[list[Any], dict[int, Refused]]:
-    """What `read` makes of a column, and the refusals of cells that it cannot take, by their row: one such cell fails
-    a whole column, so only then it is read a cell at a time. In the place of such a cell is what can be shown of it."""
+    """The values of a column, and refusals by row for cells that `read` cannot read: since one such cell fails the
+    whole column, it is then read cell by cell. The value of such a cell is a readable form of it."""
     try:
         return read(column), {}
     except UNREADABLE:
@@ -133,7 +132,7 @@ def by_cell(read: Callable[[pa.Array], list[Any]], what: str, column: pa.Array) 
 
 
 def loose(cell: pa.Scalar) -> Any:
-    """What can be shown of a cell: text with a sign in the place of what is no UTF-8, and times as text."""
+    """A readable form of a cell: replacement characters for invalid UTF-8, and times as text."""
     kind = cell.type
     if not cell.is_valid:
         return None
@@ -153,12 +152,12 @@ def _why(error: Exception) -> str:
     if isinstance(error, OverflowError):
         return "a date or an instant that is not of the years 1 to 9999; make it null, or text"
     if isinstance(error, UnicodeDecodeError | pa.ArrowException):
-        return "text that is no UTF-8; decode it as what it is"
-    return f"what cannot be read: {error}"
+        return "text that is not UTF-8; decode it with its own encoding"
+    return f"an unreadable value: {error}"
 
 
 def json_texts(what: str, column: pa.Array) -> Sequence[bytes | Refused]:
-    """JSON of each cell: of text, what it holds, of anything else, itself. A cell that has none has its refusal."""
+    """The JSON of each cell: text holds JSON, other types are encoded. An invalid cell has its refusal."""
     if pa.types.is_null(column.type):
         return [b"null"] * len(column)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -172,7 +171,7 @@ def json_texts(what: str, column: pa.Array) -> Sequence[bytes | Refused]:
 
 
 def _is_utf8(column: pa.Array) -> bool:
-    """Whether all of its text is; asked of a whole column, since of each cell it would cost as much as the JSON."""
+    """Whether a column is valid UTF-8; checked at once, since cell by cell it would cost as much as the JSON."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -219,7 +218,7 @@ def _encoded(what: str, value: object) -> bytes | Refused:
     return text
 
 
-# Maps come in any order. A cell that was refused has no say, its row is not written.
+# Maps have no order. A refused cell does not matter, since its row is not written.
 _pack = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda _: None).encode
 
 INSTANTS = {
@@ -227,23 +226,23 @@ INSTANTS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""How Spark's to_json writes instants within a key: neither the time zone of a session nor the milliseconds of Spark's
-default must make one row out of two, or two out of one."""
+"""How Spark's to_json writes instants within a key, whatever the session's time zone, and with microseconds: otherwise
+two rows could become one, or one row two."""
 
 
 def key_start(name: str) -> str:
-    """What the keys of all writes of a name begin with."""
+    """The prefix of the keys of all writes of a name."""
     return f"ingest/{name}/"
 
 
 def column_keys(start: str, cells: Iterable[str | None]) -> Iterator[str | Refused]:
-    """What follows the start in the keys of rows with a key of their own; hashed where it cannot be one as it is."""
+    """The keys of rows with a column `key`, without the prefix; hashed if too long or unprintable."""
     chars_max = KEY_CHARS_MAX - len(start)
     for cell in cells:
         if not cell:
             yield Refused(
                 "bad_key",
-                "column 'key' is null or empty; fill it, or leave the column out and rows are known by all they say",
+                "column 'key' is null or empty; fill it, or leave the column out and the whole row is the key",
             )
         elif len(cell) <= chars_max and cell.isprintable():
             yield cell
@@ -252,9 +251,9 @@ def column_keys(start: str, cells: Iterable[str | None]) -> Iterator[str | Refus
 
 
 def row_keys(columns: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-    """What follows the start in the keys of rows without: the hash of all that a row says, by the names of columns.
+    """The keys of rows without a column `key`: the hash of the whole row by column names.
 
-    Never of partition, batch or position: a write that is run again, restarted or cut otherwise makes the same keys.
+    Independent of partition, batch and position, so that a repeated write makes the same keys.
     """
     names = sorted(columns)
     shared = hashlib.blake2b("\0".join(names).encode() + b"\0", digest_size=16)

@@ -1,4 +1,4 @@
-"""Dead letters that are named by rows, replayed: each once, also when a task runs again."""
+"""Replays the dead letters that rows name, each once even if a task is repeated."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -27,18 +27,18 @@ from headrace.stores.contract.store import Store
 
 
 class ReplayBatches:
-    """The replays of queues since the start of a run, read as far as the journals have got."""
+    """Reads the replays of queues from their journals, since the start of a run."""
 
     def __init__(self, journal: Journal, started_at_ms: int) -> None:
         self._journal = journal
         self._started_at_ms = started_at_ms
         self._seen: dict[Queue, list[int]] = {}
-        """How far each shard was read."""
+        """The last read seq of each shard."""
         self._dead_letters: dict[tuple[Queue, DeadLetterKey], str] = {}
         self._ids: dict[tuple[Queue, str], DeadLetterKey] = {}
 
     async def look(self, queue: Queue) -> None:
-        """Read on."""
+        """Read new events."""
         shards = queue.all_shards()
         bounds = await self._journal.all_bounds(shards)
         if queue not in self._seen:
@@ -60,23 +60,22 @@ class ReplayBatches:
                 seen[shard.index] = entries[-1].last_seq if entries else each.last_seq
 
     def find(self, queue: Queue, pick: DeadLetterKey | str) -> DeadLetterKey | None:
-        """The dead letter that was replayed for a pick, if one was."""
+        """The dead letter that was replayed for a pick, if any."""
         if isinstance(pick, str):
             return self._ids.get((queue, pick))
         return pick if (queue, pick) in self._dead_letters else None
 
 
 GOLDEN = (5**0.5 - 1) / 2
-"""Steps of this part of a circle never come near an earlier one: after any number of steps the places that were met
-lie about equally far apart."""
+"""Steps of this fraction of a circle stay far from earlier ones: after any number of steps they are evenly spread."""
 
 
 class Spread:
-    """Says, call by call, when its rows are due: a call of n has a row in each n-th of the time, and where in there
-    changes from call to call. So many small calls are as even as a large one."""
+    """Spreads the due times of rows: a call of n rows has one in each n-th of the time, at an offset that changes from
+    call to call, so that many small calls are as even as a large one."""
 
     def __init__(self, spread_ms: int, start: float) -> None:
-        """`start`, between 0 and 1, must differ between tasks, or their lonely rows would meet."""
+        """`start`, between 0 and 1, must differ between tasks, or single rows of each would be due together."""
         self._spread_ms = spread_ms
         self._phase = start % 1
 
@@ -94,7 +93,7 @@ Pick = DeadLetterKey | str
 class DeadSink:
     """Replays the dead letter of each row: by shard and number, else the newest one of an id.
 
-    Columns that it does not know are left alone, so that what was read with `what=dead` can be written back.
+    Other columns are ignored, so that rows read with `what=dead` can be written back.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -104,12 +103,12 @@ class DeadSink:
         if "queue" not in self._at and options.name is None:
             raise BadConfig("replays need a queue; give a column 'queue' or option queue")
         if "id" not in self._at and not {"shard", "dead_letter"} <= self._at.keys():
-            raise BadConfig("replays need columns 'shard' and 'dead_letter', as what=dead gives them, or 'id'")
+            raise BadConfig("replays need columns 'shard' and 'dead_letter', as read with what=dead, or 'id'")
         if options.delay_ms + options.spread_ms > DURATION_MS_MAX:
             raise BadConfig("options delay and spread together are more than a year; make them shorter")
 
     async def check(self, store: Store) -> None:
-        """The queue of the options must be there."""
+        """Refuse options whose queue does not exist."""
         name, tenant = self._options.name, self._options.tenant
         if name is not None and await find_queue(store, tenant, name) is None:
             raise BadConfig(f"there is no queue {name!r} of tenant {tenant!r} whose dead letters could be replayed")

@@ -43,7 +43,7 @@ class FeedSink:
             raise BadConfig("items need a feed; give a column 'feed' or option feed")
 
     async def check(self, store: Store) -> None:
-        """The feed of the options must be there."""
+        """Refuse options whose feed does not exist."""
         if self._options.name is not None:
             feed = FeedName(self._options.name, self._options.tenant)
             if await store.feeds.describe(feed) is None:
@@ -87,7 +87,7 @@ class FeedSink:
 
 
 class _FeedTask:
-    """Publishes items into feeds and counts what became of them."""
+    """Publishes items to feeds and counts the outcomes."""
 
     def __init__(self, store: Store, run: WriteRun, tally: WriteTally) -> None:
         self._store = store
@@ -96,7 +96,7 @@ class _FeedTask:
         self._types: dict[FeedName, FeedType | None] = {}
 
     async def publish(self, feed: FeedName, publications: Sequence[Publication]) -> None:
-        """Publish what is not there already."""
+        """Publish new and changed items."""
         if feed not in self._types:
             state = await self._store.feeds.describe(feed)
             self._types[feed] = None if state is None else state.config.type
@@ -124,7 +124,7 @@ class _FeedTask:
     async def _split_unchanged(
         self, feed: FeedName, publications: Sequence[Publication]
     ) -> tuple[list[Publication], list[Item]]:
-        """What is to be published, and the items that need no change."""
+        """The publications to send, and the unchanged items."""
         items = await retry(lambda: self._store.items.find(feed, [each.id or "" for each in publications]))
         changed: list[Publication] = []
         unchanged: list[Item] = []
@@ -132,7 +132,7 @@ class _FeedTask:
             if item is not None and item.item == publication.item:
                 unchanged.append(item)
             elif item is not None and self._types[feed] == "sorted":
-                changed.append(Publication(publication.item, publication.id, edit=True))  # it keeps its place
+                changed.append(Publication(publication.item, publication.id, edit=True))  # it keeps its position
             else:
                 changed.append(publication)
         return changed, unchanged

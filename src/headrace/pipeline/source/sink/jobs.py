@@ -1,4 +1,4 @@
-"""Jobs out of rows: taken in once, however often a row is written while its key is remembered."""
+"""Enqueues a job for each row, once for as long as its key is remembered."""
 
 import asyncio
 from collections import Counter, deque
@@ -29,24 +29,24 @@ Sent = tuple[Sequence[Job], list[EnqueueOutcome]]
 
 
 class BatchSender:
-    """Keeps calls under way. Jobs have keys, so that sending one twice is harmless."""
+    """Keeps several calls in flight. Jobs have keys, so that a repeated send is harmless."""
 
     def __init__(self, jobs: Jobs, *, ordered: bool) -> None:
         self._jobs = jobs
         self._ordered = ordered
-        """Whether jobs have ids of their ours: then two calls with the same one are never under way at once, so that
-        the later row wins."""
+        """Whether jobs have given ids: calls with the same id are then never in flight together, so that the later row
+        wins."""
         self._calls: deque[tuple[Sequence[Job], asyncio.Task[list[EnqueueOutcome]]]] = deque()
 
     async def send(self, jobs: Sequence[Job]) -> list[Sent]:
-        """Send jobs; returns what has been answered of earlier ones meanwhile."""
+        """Send jobs; returns the answers to earlier ones."""
         answered = await self.drain(0 if self._meets(jobs) else WRITES_IN_FLIGHT - 1)
         self._calls.append((jobs, asyncio.create_task(_answers(self._jobs, jobs))))
-        await asyncio.sleep(0)  # lets it go out before the next jobs are made, which does not wait for anybody
+        await asyncio.sleep(0)  # sends it before the next jobs are built, which never awaits
         return answered
 
     async def drain(self, calls_max: int = 0) -> list[Sent]:
-        """Wait until so few are under way; returns what became of the others."""
+        """Wait until at most `calls_max` are in flight; returns the answers."""
         answered: list[Sent] = []
         while len(self._calls) > calls_max:
             jobs, call = self._calls[0]
@@ -55,7 +55,7 @@ class BatchSender:
         return answered
 
     async def stop(self) -> None:
-        """Let what is under way come to its end, whatever that is."""
+        """Wait for all calls in flight, and ignore their errors."""
         await asyncio.gather(*(call for _, call in self._calls), return_exceptions=True)
 
     def _meets(self, jobs: Sequence[Job]) -> bool:
@@ -66,7 +66,7 @@ class BatchSender:
 
 
 async def _answers(store: Jobs, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
-    """An answer or a refusal for each job; raises when the store does not answer for longer than a moment."""
+    """An answer or a refusal for each job; raises if the store stays unavailable."""
     outcomes = await enqueue_batch(store, jobs)
     backoff = write_backoff()
     for _ in range(WRITE_TRIES_MAX - 1):
@@ -84,11 +84,11 @@ async def _answers(store: Jobs, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
 
 _HINT = "put it into the payload, for example with struct(…), or leave it out"
 _KEY_CHARS = 100
-"""Of a key that is shown: what to do stands behind it, and sentences are cut."""
+"""Characters of a key in a sentence, which is cut at its end."""
 _REFUSALS = {
     "conflict": "its key was used for other work within the last {keep}; give it another key or another option name",
-    "full": "queue {queue} holds as many jobs as its waiting_max allows; write again when workers have caught up",
-    "wrong_shards": "queue {queue} was made with another number of shards meanwhile; write again",
+    "full": "queue {queue} has reached its waiting_max; write again when workers have caught up",
+    "wrong_shards": "queue {queue} was created with another number of shards meanwhile; write again",
 }
 
 
@@ -102,15 +102,15 @@ class JobSink:
             if column not in self._names and value is None:
                 raise BadConfig(f"jobs need a {column}; give a column '{column}' or option {column}")
         if not options.key_keep_ms:
-            raise BadConfig("option keyTtl is 0; rows must be known as written for some time, such as 30d")
+            raise BadConfig("option keyTtl is 0; give how long keys are remembered, such as 30d")
         if "/" in options.key_space or not options.key_space.isprintable():
             raise BadConfig(f"option name is {options.key_space!r}; use printable characters other than '/'")
 
     async def check(self, store: Store) -> None:
-        """Nothing need be there: queues are made when they are first used."""
+        """Nothing: queues are created when first used."""
 
     async def write(self, store: Store, run: WriteRun, rows: Iterator[pa.RecordBatch]) -> WriteTally:
-        """Take in a task's rows."""
+        """Enqueue a task's rows."""
         tally, queues = WriteTally(), TargetQueues(self._options.shards or 1)
         refusals = _Refusals(self._options, run, tally)
         sender = BatchSender(store.jobs, ordered="id" in self._names)
@@ -142,20 +142,20 @@ class JobSink:
 
 
 class _Refusals:
-    """Counts refused rows and keeps them where that is wanted: all of a block, or none when it fails."""
+    """Counts refused rows and keeps them if requested: all of a block, or none if it fails."""
 
     def __init__(self, options: WriteOptions, run: WriteRun, tally: WriteTally) -> None:
         self._tally = tally
         self._rejects = None if options.refused_dir is None else RejectWriter(options.refused_dir, run.id)
 
     def refuse(self, refused: Refused, row: Callable[[], Row]) -> None:
-        """Count a row, and keep it."""
+        """Count a refused row, and keep it."""
         self._tally.refuse(refused.reason, str(refused))
         if self._rejects is not None:
             self._rejects.add(row() | {"reason": refused.reason, "sentence": str(refused)})
 
     def __enter__(self) -> None:
-        """Nothing is made before the first row is refused."""
+        """Nothing: the file is created with the first refused row."""
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._rejects is None:
@@ -167,7 +167,7 @@ class _Refusals:
 
 
 class _AnswerCounter:
-    """Tells what the store's answers mean for the counts of this run."""
+    """Counts the store's answers for this run."""
 
     def __init__(self, store: Store, run: WriteRun, options: WriteOptions, tally: WriteTally, refuse: Refuse) -> None:
         self._store = store
@@ -201,14 +201,14 @@ class _AnswerCounter:
         self.tally.put_in(job_hashes(ours))
 
     async def _is_ours(self, answer: Enqueued) -> bool:
-        """Whether a key that is remembered was first used by this run: by an equal row, or an attempt that failed."""
+        """Whether this run was the first to use a key: by an equal row, or in a failed attempt."""
         if answer.until_ms is None:
             return False
         used_at_ms = answer.until_ms - self._options.key_keep_ms
         if used_at_ms < self._run.started_at_ms:
             return False
         if self._now_ms is None or used_at_ms > self._now_ms:
-            # A key that an earlier run was to remember for longer would seem to be of the future.
+            # A key of an earlier run with a longer TTL would seem to be in the future.
             self._now_ms = await self._store.now_ms() + CLOCK_SKEW_MS_MAX
         return used_at_ms <= self._now_ms
 
@@ -219,7 +219,7 @@ class _AnswerCounter:
 
 
 def job_hashes(jobs: Sequence[Job]) -> bytes:
-    """Eight bytes for each job by which rows of one key are known."""
+    """Eight bytes for each job that identify rows of one key."""
     if not any(job.id_given for job in jobs):
         return bytes.fromhex("".join([job.id[4 : 4 + 2 * HASH_BYTES] for job in jobs]))  # hashed already
     return b"".join(_hash(job) for job in jobs)

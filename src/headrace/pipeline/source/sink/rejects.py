@@ -1,4 +1,4 @@
-"""Keeps the rows that were refused: each task in a file of its own, which readers find once the write has ended."""
+"""Keeps refused rows: each task writes a file, which readers see once the write has ended."""
 
 import os
 import secrets
@@ -17,9 +17,9 @@ from headrace.model.limits import REFUSED_BYTES_BUFFERED, REFUSED_ROWS_BUFFERED
 from headrace.pipeline.files import exchange, sync_folder
 
 TASKS = "_tasks"
-"""Where tasks write; readers of Parquet leave out what begins with an underscore."""
+"""The folder of the tasks; readers of Parquet skip names that begin with an underscore."""
 _NAME_CHARS_MAX = 180
-"""Of a folder's name; file systems take 255 bytes, and there is something before and behind it."""
+"""Of a folder's name with room for a prefix and a suffix: file systems allow 255 bytes."""
 _WHOLES = (
     "delay_ms",
     "priority",
@@ -37,12 +37,13 @@ SCHEMA = pa.schema(
     + [(name, pa.int64()) for name in _WHOLES]
     + [("tag", pa.string()), ("headers", pa.map_(pa.string(), pa.string()))]
 )
-"""What is kept of a row: why it was refused, and what it said, its payload as text."""
+"""The columns of a kept row: the reason of the refusal and the row, its payload as text."""
 Row = dict[str, Any]
 
 
 class RejectWriter:
-    """The refused rows of one attempt of a task, whose file counts only if the attempt reports it to the driver."""
+    """Writes the refused rows of one attempt of a task; the file counts only if the attempt reports it to the
+    driver."""
 
     def __init__(self, folder: str, run: str) -> None:
         self._folder = Path(folder) / TASKS
@@ -59,7 +60,7 @@ class RejectWriter:
             self._flush()
 
     def close(self) -> str | None:
-        """Make the file safe on disk and say its name; None when no row was refused."""
+        """Sync the file to disk and return its name; None if no row was refused."""
         if self._rows:
             self._flush()
         if self._writer is None:
@@ -70,7 +71,7 @@ class RejectWriter:
         return self._name
 
     def drop(self) -> None:
-        """Leave nothing behind: the task has failed."""
+        """Delete the file: the task has failed."""
         if self._writer is not None:
             self._writer.close()
             self._path.unlink(missing_ok=True)
@@ -94,15 +95,15 @@ def run_name(run: str) -> str:
 
 
 def run_folder(folder: str, run: str) -> Path:
-    """Where the refused rows of a run are kept."""
+    """The folder of the refused rows of a run."""
     return Path(folder) / f"run={run_name(run)}"
 
 
 def settle_refused(folder: str, run: str, names: Sequence[str]) -> str | None:
-    """Put the files of the tasks that count where readers find them, in one step, and remove those of others.
+    """Move the files of successful attempts into the folder of the run in one step, and delete the others.
 
-    In place of what an earlier end of the same run has put there: a batch of a stream may end twice. Returns the
-    folder of the run; None when no row of it was refused.
+    Replaces the files of an earlier end of the same run: a batch of a stream may end twice. Returns the folder; None if
+    no row was refused.
     """
     tasks, target = Path(folder) / TASKS, run_folder(folder, run)
     if not names:
@@ -113,7 +114,7 @@ def settle_refused(folder: str, run: str, names: Sequence[str]) -> str | None:
     _drop(fresh)
     if not all((tasks / name).is_file() for name in names):
         raise BadConfig(
-            f"refused rows that tasks have kept in {tasks} are not there; let option refusedDir be a folder that the"
+            f"refused rows that tasks wrote to {tasks} are missing; set option refusedDir to a folder that the"
             " driver and all executors see under the same path"
         )
     fresh.mkdir()
@@ -131,7 +132,7 @@ def settle_refused(folder: str, run: str, names: Sequence[str]) -> str | None:
 
 
 def clear_refused(folder: str, run: str) -> None:
-    """Remove what attempts of a run have left that do not count."""
+    """Delete the files of failed attempts of a run."""
     tasks = Path(folder) / TASKS
     if not tasks.is_dir():
         return

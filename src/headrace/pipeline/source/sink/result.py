@@ -1,4 +1,4 @@
-"""Counts the rows of a write in each task, adds the counts up, and publishes them to a feed."""
+"""Counts the rows of a write in each task, adds up the counts, and publishes them to a feed."""
 
 import os
 from collections import Counter
@@ -22,9 +22,9 @@ from headrace.stores.contract.store import Store
 
 
 class WriteRun(Struct, frozen=True):
-    """Made on the driver before the first task starts; every task, tried again or not, gets the same one.
+    """One run of a write, made on the driver before the first task; all attempts of all tasks get the same one.
 
-    What a store says it took in at or after the start was taken in by this run.
+    Rows that the store accepted at or after the start belong to this run.
     """
 
     id: str
@@ -32,7 +32,7 @@ class WriteRun(Struct, frozen=True):
     planned_on: str
 
     def check_host(self, url: str) -> None:
-        """Refuse a task on another machine than the one that has the store's file."""
+        """Refuse a task on another machine than that of the store's file."""
         check_host(url, self.planned_on)
 
 
@@ -44,49 +44,48 @@ async def new_run(store: Store, id: str | None) -> WriteRun:
 
 HASH_BYTES = 8
 EXAMPLE_CHARS_MAX = 300
-"""Of a sentence that is shown: it may quote a row that cannot be read, which is kept whole with the row."""
+"""Of a sentence in a report, which may quote an unreadable row; the kept row has all of it."""
 FIRSTS = {"jobs": "created", "dead": "replayed", "feed": "written"}
-"""What a row is counted as that this run has put in, unless the store said it in other words."""
+"""The default outcome of a row that this run has written."""
 
 
 class Written(Struct, frozen=True, kw_only=True):
-    """What became of the rows of a write.
+    """The outcomes of the rows of a write.
 
-    True whatever Spark had to repeat: what an attempt put in before it failed counts as put in by the run. Every row
-    is counted once: all counts and those of `refused` add up to `rows`.
-    """
+    Correct even if Spark repeats tasks: rows of a failed attempt count for the run. Every row is counted once: all
+    counts and those of `refused` add up to `rows`."""
 
     run: str
     what: str
     rows: int = 0
     created: int = 0
-    """Jobs that are new."""
+    """New jobs."""
     updated: int = 0
-    """Jobs that were waiting under the row's id, and were changed."""
+    """Waiting jobs with the row's id that were changed."""
     blocked: int = 0
-    """Jobs that wait behind their active namesake."""
+    """Jobs that wait behind an active job with their id."""
     duplicate: int = 0
-    """Rows whose key was there before this run: written by an earlier one, so nothing was done."""
+    """Rows whose key an earlier run has written; nothing was done."""
     replayed: int = 0
     """Dead letters that are jobs again."""
     not_found: int = 0
-    """Rows whose dead letter was not there (any more)."""
+    """Rows whose dead letter does not exist."""
     in_use: int = 0
-    """Rows whose dead letter stays because its id waits, is blocked or runs."""
+    """Rows whose dead letter stays because its id is waiting, blocked or active."""
     written: int = 0
     """Items that were published or edited."""
     unchanged: int = 0
-    """Items that were there before this run, as they are."""
+    """Items that existed unchanged before this run."""
     folded: int = 0
-    """Rows equal to another row of this run, so that both are one."""
+    """Rows equal to another row of this run."""
     refused: dict[str, int] = {}
-    """Rows that the store will not have, by reason."""
+    """Rows that the store refuses, by reason."""
     examples: dict[str, str] = {}
     """A sentence for each reason."""
     refused_folder: str | None = None
     """The folder of the refused rows; None without any, or without option `refusedDir`."""
     exact: bool = True
-    """False beyond 20 million rows: then what this run has put in is at least so much, and folded at most."""
+    """False beyond 20 million rows: then the written rows are a lower bound, and the folded ones an upper bound."""
     started_at_ms: int = 0
     ended_at_ms: int = 0
 
@@ -94,7 +93,7 @@ class Written(Struct, frozen=True, kw_only=True):
         return self.sentence()
 
     def sentence(self) -> str:
-        """The counts for a person, with an example of each refusal."""
+        """The counts as a sentence, with an example of a refusal."""
         parts = [f"{count:,} {name}" for name, count in self.counts().items() if count]
         text = f"of {self.rows:,} rows {', '.join(parts) if parts else 'none was written'}"
         text += "" if self.exact else " (at least, folded at most)"
@@ -105,7 +104,7 @@ class Written(Struct, frozen=True, kw_only=True):
         return f"{text}, {sum(self.refused.values()):,} refused ({refused}); for example: {example}"
 
     def counts(self) -> dict[str, int]:
-        """What was not refused."""
+        """The counts of the rows that were not refused."""
         names = ("created", "updated", "blocked", "duplicate", "replayed", "not_found", "in_use", "written")
         return {name: getattr(self, name) for name in (*names, "unchanged", "folded")}
 
@@ -116,15 +115,15 @@ class WriteTally:
 
     rows: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    """By the words of `Written`. Of what this run has put in, only what the store said to this very attempt."""
+    """By the fields of `Written`; of the rows of this run, only those that this attempt wrote."""
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     hashes: bytearray = field(default_factory=bytearray)
-    """Eight bytes for each row that this run has put in, by whichever attempt: equal for equal rows."""
+    """Eight bytes for each row that any attempt of this run has written; equal for equal rows."""
     ours: int = 0
-    """How many these are, or would be."""
+    """The number of these rows, beyond the limit of `hashes`, too."""
     refused_file: str | None = None
-    """In which the refused rows are kept."""
+    """The file of the refused rows."""
 
     def refuse(self, reason: str, sentence: str) -> None:
         """Count a row that cannot be written."""
@@ -132,7 +131,7 @@ class WriteTally:
         self.examples.setdefault(reason, cut(sentence, EXAMPLE_CHARS_MAX))
 
     def put_in(self, hashes: bytes) -> None:
-        """Count rows that this run has put in."""
+        """Count rows that this run has written."""
         self.ours += len(hashes) // HASH_BYTES
         if self.ours <= WRITE_KEYS_MAX:
             self.hashes += hashes
@@ -149,7 +148,7 @@ class Message(WriterCommitMessage):
 
 
 def total(what: str, run: WriteRun, tallies: Sequence[WriteTally], ended_at_ms: int) -> Written:
-    """What the tasks of a run come to together: a row that several report as put in was put in once."""
+    """The sum of the tasks of a run: a row that several report as written is counted once."""
     counts, refused = Counter[str](), Counter[str]()
     examples: dict[str, str] = {}
     for tally in tallies:
@@ -186,7 +185,7 @@ _INSTANCE = "spark"
 
 
 class _StartedReport(Struct):
-    """As much of a report as says when its write began, whether it has ended or not."""
+    """The start of a write, from its report."""
 
     started_at_ms: int
 
@@ -200,8 +199,8 @@ async def publish_report(store: Store, feed: FeedName, written: Written) -> None
 
 
 async def first_start(store: Store, feed: FeedName, run: WriteRun) -> int:
-    """When a write was first begun that may have been begun before, as a batch of a stream that is run again: what an
-    attempt that failed has put in counts as put in by that batch."""
+    """The first start of a write that may be repeated, such as a batch of a stream: rows of a failed attempt count for
+    the batch."""
     [item] = await retry(lambda: store.items.find(feed, [run.id]))
     if item is not None:
         return _decode_started(item.item).started_at_ms
@@ -225,5 +224,5 @@ async def make_feed(store: Store, feed: FeedName, instance: str) -> None:
     try:
         await store.feeds.create(feed, instance=instance)
     except Refused as refused:
-        if refused.reason != "feed_exists":  # somebody else was faster
+        if refused.reason != "feed_exists":  # another task was faster
             raise

@@ -1,4 +1,4 @@
-"""Makes jobs of rows: a batch of Arrow at a time, and a row that cannot be one is refused alone."""
+"""Builds jobs from batches of rows, and refuses invalid rows one by one."""
 
 import json
 import re
@@ -62,7 +62,7 @@ COLUMNS: dict[str, ColumnSpec] = {
     "refusal": TEXT,
 }
 Refuse = Callable[[Refused, Callable[[], Row]], None]
-"""Takes the refusal of a row, and a function that gives the row where refused rows are kept."""
+"""Called with the refusal of a row, and a function that returns the row if refused rows are kept."""
 INSTANTS = tuple(name for name, spec in COLUMNS.items() if spec is INSTANT)
 _REASON_SENTENCE = re.compile(r"([a-z][a-z0-9_]{0,39}): (.+)", re.DOTALL)
 _NO_KIND = Refused("bad_kind", "the row names no kind; fill column 'kind', or give option kind")
@@ -77,9 +77,9 @@ class JobFrame:
         self._batch = batch
         self._names = names
         self._odd: dict[int, Refused] = {}
-        """Rows of which a cell cannot be read."""
+        """Rows with an unreadable cell."""
         self._columns = {name: self._cells(name, batch.column(at)) for at, name in enumerate(names)}
-        # It says nothing of the job, and so has no part in the key of a row that has no other.
+        # Not part of the job, and so not of a key that is the hash of the row.
         self._refusals = self._columns.pop("refusal", None)
         if options.kind is not None:
             kinds = self._columns.get("kind", repeat(None, batch.num_rows))
@@ -87,7 +87,7 @@ class JobFrame:
         self.count = batch.num_rows
 
     def queue_refs(self) -> Iterable[QueueRef]:
-        """Where each row goes."""
+        """The queue of each row."""
         return queue_refs(self._options, self.count, self._columns.get("tenant"), self._columns.get("queue"))
 
     def row(self, at: int) -> Row:
@@ -103,7 +103,7 @@ class JobFrame:
         return found
 
     def jobs(self, queues: TargetQueues, refuse: Refuse) -> Iterator[Job]:
-        """A job of each row; those that can be none are refused."""
+        """A job for each row; invalid rows are refused."""
         start = key_start(self._options.key_space)
         derive: Callable[[str], str] = str
         last: QueueRef | None = None
@@ -153,7 +153,7 @@ class JobFrame:
         )
 
     def _payloads(self) -> Iterable[Any]:
-        """The payloads, and in the place of one whose row is refused by itself, that refusal."""
+        """The payloads; a refused row has its refusal instead."""
         payloads: Iterable[Any] = self._columns.get("payload", [b"null"] * self.count)
         if self._odd:
             payloads = [self._odd.get(at, payload) for at, payload in enumerate(payloads)]
@@ -176,7 +176,7 @@ class JobFrame:
         if spec is INSTANT:
             return instants_ms(column)
         found, odd = by_cell(texts if spec is TEXT else values, name, column)
-        if name != "refusal":  # which refuses its row anyway, in words of its own
+        if name != "refusal":  # it refuses the row itself
             self._odd = odd | self._odd
         return found
 

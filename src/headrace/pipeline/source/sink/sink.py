@@ -1,4 +1,4 @@
-"""Writes frames into a store for Spark: a batch in one run, a stream in a run for each batch."""
+"""Writes frames to a store for Spark: a batch in one run, a stream in one run per batch."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -31,17 +31,17 @@ from headrace.stores.contract.store import Store
 
 
 class Sink(Protocol):
-    """Puts rows into a store so that putting them in again changes nothing. Pickled with its writer."""
+    """Writes rows to a store, idempotently. Pickled with its writer."""
 
     async def check(self, store: Store) -> None:
         """Refuse, on the driver, a write that cannot succeed."""
 
     async def write(self, store: Store, run: WriteRun, rows: Iterator[pa.RecordBatch]) -> WriteTally:
-        """Put a task's rows in and count what became of them."""
+        """Write a task's rows and count the outcomes."""
 
 
 def sink_of(options: WriteOptions, schema: StructType) -> Sink:
-    """The sink for what is written; refuses a frame whose columns are not its own."""
+    """The sink of a write; refuses a frame with other columns."""
     if options.what == "dead":
         return DeadSink(options, schema)
     if options.what == "feed":
@@ -57,8 +57,8 @@ def begin_run(options: WriteOptions, sink: Sink) -> WriteRun:
 
 
 def end_run(options: WriteOptions, run: WriteRun, messages: Sequence[WriterCommitMessage | None]) -> Written:
-    """The counts of a run whose tasks have all ended, reported if that is wanted; raises `Refused` when rows were
-    refused and that is to fail."""
+    """The counts of a run whose tasks have all ended, reported if requested; raises `Refused` for refused rows unless
+    the options accept them."""
     tallies = [message.tally for message in messages if isinstance(message, Message)]
     folder = _kept_rejects(options, run, tallies)
     if options.report is None:
@@ -75,7 +75,7 @@ def end_run(options: WriteOptions, run: WriteRun, messages: Sequence[WriterCommi
 
 
 def _kept_rejects(options: WriteOptions, run: WriteRun, tallies: Sequence[WriteTally]) -> str | None:
-    """The folder of the refused rows, once it is known which attempts of tasks count."""
+    """The folder of the refused rows of the successful attempts."""
     if options.refused_dir is None:
         return None
     names = [tally.refused_file for tally in tallies if tally.refused_file is not None]
@@ -83,16 +83,16 @@ def _kept_rejects(options: WriteOptions, run: WriteRun, tallies: Sequence[WriteT
 
 
 def rows_refused(written: Written) -> Refused:
-    """The refusal of a write some of whose rows were refused."""
+    """The refusal of a write with refused rows."""
     return Refused(
         "rows_refused",
-        f"rows were refused, all others are written: {written.sentence()} (set option refusals to count to let this"
-        " pass)",
+        f"rows were refused, all others are written: {written.sentence()} (set option refusals to count to accept"
+        " this)",
     )
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Made on the driver, where the run begins; a copy of it writes in each task, and another one commits."""
+    """Made on the driver, where the run begins; copies write in the tasks, and another one commits."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -108,13 +108,13 @@ class BatchWriter(DataSourceArrowWriter):
         end_run(self._options, self._run, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  (Spark's)
-        """What was written stays: the next run finds it and goes on from there. So it does with what was refused."""
+        """Keep the written rows, which the next run finds, and delete the refused ones."""
         if self._options.refused_dir is not None:
             clear_refused(self._options.refused_dir, self._run.id)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Made on the driver for each batch, and made once more to commit it: what a commit needs comes with the tasks."""
+    """Made on the driver for each batch, and again to commit it: messages of tasks carry what a commit needs."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -142,7 +142,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         end_run(self._options, run, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What was written stays: the batch is run again, finds it and goes on from there."""
+        """Keep the written rows: the repeated batch finds them."""
 
 
 def _batch_of_task() -> tuple[str | None, str | None]:

@@ -80,10 +80,12 @@ async def known_calls(play: Play) -> dict[str, Callable[..., Awaitable[object]]]
         "queues.configure": partial(store.queues.configure, queue, {"paused": True}),
         "queues.counts": partial(store.queues.counts, queue),
         "queues.names": partial(store.queues.names, "acme"),
+        "queues.overview": partial(store.queues.overview, "acme"),
         "queues.tenants": store.queues.tenants,
         "queues.purge": partial(store.queues.purge, queue),
         "queues.delete": partial(store.queues.delete, queue),
         "reads.find": partial(store.reads.find, queue, ["waiting"]),
+        "reads.browse": partial(store.reads.browse, queue, "next"),
         "reads.list": partial(store.reads.list, queue, State.WAITING),
         "reads.finished_job": partial(store.reads.finished_job, queue, "waiting"),
         "reads.snapshot": partial(store.reads.snapshot, shard),
@@ -196,4 +198,4 @@ def test_every_protocol_of_the_contract_is_covered() -> None:
 
     assert protocols == set(PARTS)
     assert len(arguments("int")) > 50
-    assert {name for _, _, name in arguments("bool")} == {"running", "keep_counts", "hold", "payloads"}
+    assert {name for _, _, name in arguments("bool")} == {"ahead", "running", "keep_counts", "hold", "payloads"}

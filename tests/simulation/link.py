@@ -27,6 +27,7 @@ from headrace.model.results import (
     Settled,
     Snapshot,
     Turned,
+    View,
     WorkerSeen,
 )
 from tests.simulation.call import BatchCall, Call, ClaimCall, ReadCall, TurnCall
@@ -109,9 +110,21 @@ class LinkReads:
         self._route = route
         self._reads = route.server.store.reads
 
-    async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
+    async def find(
+        self, queue: Queue, ids: Sequence[str], *, ahead: bool = False, now_ms: int | None = None
+    ) -> Sequence[Found | None]:
         check_no_time(now_ms)
-        return await ReadCall(self._route, "find", (queue, ids), lambda: self._reads.find(queue, ids)).run()
+        return await ReadCall(
+            self._route, "find", (queue, ids), lambda: self._reads.find(queue, ids, ahead=ahead)
+        ).run()
+
+    async def browse(
+        self, queue: Queue, view: View, *, cursor: str | None = None, limit: int = 50, now_ms: int | None = None
+    ) -> Page[Found]:
+        check_no_time(now_ms)
+        return await ReadCall(
+            self._route, "browse", queue, lambda: self._reads.browse(queue, view, cursor=cursor, limit=limit)
+        ).run()
 
     async def list(
         self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None

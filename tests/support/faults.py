@@ -15,6 +15,7 @@ from headrace.model.policy import DEFAULT_CONFIG
 from headrace.model.results import Replayed
 from headrace.stores.engine import cancel, claim, dead_letters, enqueue, journal, rows, settle, step
 from headrace.stores.engine import jobs as engine_jobs
+from headrace.stores.engine import queues as engine_queues
 from headrace.stores.engine.journal import EngineJournal
 from headrace.stores.memory import rows as memory_rows
 from headrace.stores.memory import store as memory_store
@@ -624,6 +625,33 @@ def an_idle_claim_writes_each_time() -> None:
         return claims
 
     swap(old, claim_and_note)
+
+
+@fault("test_browse.py::test_finished_shows_the_newest_first_whether_they_are_pinned_or_not")
+def finished_jobs_are_shown_oldest_first() -> None:
+    wrap(Rows, "finished_page", lambda old, *args: old(*args)[::-1])
+
+
+@fault("test_browse.py::test_later_goes_by_the_time_at_which_jobs_are_due_then_by_id")
+def a_page_of_later_jobs_begins_behind_their_time() -> None:
+    wrap(Rows, "later_page", lambda old, self, after, limit: old(self, (after[0], "\x7f"), limit))
+
+
+@fault("test_browse.py::test_the_jobs_ahead_of_one_are_those_before_it_in_the_view_next")
+def a_job_is_ahead_of_itself() -> None:
+    wrap(Rows, "ready_before", lambda old, *args: old(*args) + 1)
+
+
+@fault("test_overview.py::test_a_prefix_narrows_an_overview")
+def an_overview_ignores_its_prefix() -> None:
+    old = engine_queues.overview_page
+    swap(old, lambda found, prefix, limit: old(found, "", limit))
+
+
+@fault("test_overview.py::test_an_overview_shows_each_queue_with_its_settings_and_counts")
+def an_overview_counts_no_events() -> None:
+    old = engine_queues.overview_of
+    swap(old, lambda *args: replace(found, last_seq=0) if (found := old(*args)) else None)
 
 
 @fault("test_scan.py::test_a_part_ends_at_about_four_mebibytes")

@@ -19,7 +19,7 @@ from headrace.model.limits import PAGE_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import NO_POLICY, Policy
-from headrace.model.results import Found, Group, Scan
+from headrace.model.results import Found, Group, Scan, View
 from headrace.stores.contract.store import Store
 from headrace.stores.engine.step import number_at
 
@@ -27,6 +27,7 @@ START_MS = 1_700_000_000_000
 IDS = ("a", "b", "c:1", "d#2", "é", "f")
 NO_DEAD_LETTER = DeadLetterKey(0, 2**62)
 GROUPS: tuple[Group, ...] = ("alive", "ended", "dead")
+VIEWS: tuple[View, ...] = ("next", "later", "active", "blocked", "finished", "dead")
 KEYS = (None, None, None, "k1", "k2")
 _INSTANT = re.compile(r"\0\d+\.\d+$")
 """In a cursor on Redis: epoch and seq of the journal."""
@@ -304,6 +305,9 @@ class Actor:
                 looks[f"bounds {shard}"] = journal.bounds(shard)
                 looks[f"consumers {shard}"] = journal.consumers(shard)
                 looks[f"journal {shard}"] = self._journal(shard)
+            for view in VIEWS:
+                looks[f"browse {view} {name}"] = self._browse(queue, view, now_ms)
+        looks["overview"] = queues.overview("acme", now_ms=now_ms)
         looks["names"] = queues.names("acme")
         looks["tenants"] = queues.tenants()
         return dict(zip(looks, await asyncio.gather(*looks.values()), strict=True))
@@ -314,6 +318,17 @@ class Actor:
         seen = await self.store.reads.workers(queue, now_ms=now_ms)
         return sorted({each.worker for each in seen}) if queue.is_fail_queue else seen
 
+    async def _browse(self, queue: Queue, view: View, now_ms: int) -> list[Found]:
+        """All rows of a view, those in the order of their store's own that stores need not share."""
+        rows = (await self.store.reads.browse(queue, view, limit=PAGE_MAX, now_ms=now_ms)).rows
+        match view:
+            case "next" if queue.shards > 1:  # numbers of different shards
+                return sorted(rows, key=_by_number)
+            case "finished" | "dead":  # of one instant
+                return sorted(rows, key=lambda row: (-_ended_at_ms(row), _by_number(row)))
+            case _:
+                return rows
+
     async def _scan(self, shard: Shard, now_ms: int) -> Scan:
         """One group at a time, since each costs a call; a scan is in no order."""
         part = await self.store.reads.scan(shard, GROUPS[now_ms % len(GROUPS)], now_ms=now_ms)
@@ -321,6 +336,10 @@ class Actor:
 
     async def _journal(self, shard: Shard) -> list[Event]:
         return [event for entry in await self.store.journal.read(shard, 0, 2**62) for event in entry.events(shard)]
+
+
+def _ended_at_ms(row: Found) -> int:
+    return row.dead_letters[0].died_at_ms if row.finished_job is None else row.finished_job.ended_at_ms
 
 
 def _by_number(row: Found) -> tuple[str, int, int]:

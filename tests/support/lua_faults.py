@@ -14,6 +14,30 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("elseif find(packed, token, 8, true) ~= 8 then", "elseif false then"),
         "test_settle.py::test_settle_refuses_a_stale_token_and_changes_nothing",
     ),
+    "lua_a_page_of_ready_jobs_begins_with_the_last_of_the_one_before": (
+        ("call('ZRANGE', s.names.ready, '(' .. after, '+inf'", "call('ZRANGE', s.names.ready, after, '+inf'"),
+        "test_browse.py::test_the_pages_of_a_view_show_every_row_once_in_order",
+    ),
+    "lua_a_page_of_later_jobs_begins_behind_their_time": (
+        ("call('ZCOUNT', key, '-inf', '(' .. score), call(", "call('ZCOUNT', key, '-inf', score), call("),
+        "test_browse.py::test_later_goes_by_the_time_at_which_jobs_are_due_then_by_id",
+    ),
+    "lua_pinned_jobs_are_shown_by_the_end_of_their_time": (
+        ("finished.pinned_order[n + 2] = counters.seq + n / 2 + 1, id", "finished.pinned_order[n + 2] = until_ms, id"),
+        "test_browse.py::test_finished_shows_the_newest_first_whether_they_are_pinned_or_not",
+    ),
+    "lua_a_pinned_job_stays_in_order_when_its_time_is_over": (
+        ("    chunked.run('ZREM', s.names.finished_pinned_order, ids, #ids)\n", ""),
+        "test_leftovers.py::test_nothing_stays_of_jobs_that_are_over_once_their_time_is_over_too",
+    ),
+    "lua_a_job_is_ahead_of_itself": (
+        ("'-inf', '(' .. args[at + i])", "'-inf', args[at + i])"),
+        "test_browse.py::test_the_jobs_ahead_of_one_are_those_before_it_in_the_view_next",
+    ),
+    "lua_an_overview_counts_no_events": (
+        ("numbers.text(s.counters.seq), state_counts.of(s)", "'0', state_counts.of(s)"),
+        "test_overview.py::test_an_overview_shows_each_queue_with_its_settings_and_counts",
+    ),
     "lua_a_death_opens_its_fail_queue_a_second_time": (
         ("local own = s.steps_by_key and s.steps_by_key[key]", "local own = nil"),
         "test_fail_handler.py::test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_intact",

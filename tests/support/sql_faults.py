@@ -78,6 +78,26 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("queue_open", "s.ready + i.ready", "s.ready"),
         "test_queues.py::test_a_queue_is_full_at_waiting_max_and_takes_more_when_something_leaves",
     ),
+    "sql_a_page_of_later_jobs_begins_with_the_last_of_the_one_before": (
+        ("job_page_later", "(run_at_ms, id) > (%s, %s)", "(run_at_ms, id) >= (%s, %s)"),
+        "test_browse.py::test_the_pages_of_a_view_show_every_row_once_in_order",
+    ),
+    "sql_the_oldest_finished_jobs_are_shown_first": (
+        ("finished_job_page", "ORDER BY finished_job_id DESC", "ORDER BY finished_job_id"),
+        "test_browse.py::test_finished_shows_the_newest_first_whether_they_are_pinned_or_not",
+    ),
+    "sql_a_job_is_ahead_of_itself": (
+        ("job_ready_before", "order_key < %s", "order_key <= %s"),
+        "test_browse.py::test_the_jobs_ahead_of_one_are_those_before_it_in_the_view_next",
+    ),
+    "sql_an_overview_misses_calls_without_numbers": (
+        ("queue_overview", "sum(s.seq + i.events)", "sum(s.seq)"),
+        "test_overview.py::test_an_overview_shows_each_queue_with_its_settings_and_counts",
+    ),
+    "sql_a_page_of_an_overview_begins_with_the_last_of_the_one_before": (
+        ("queue_overview", "queue.name > arg.after", "queue.name >= arg.after"),
+        "test_overview.py::test_the_pages_of_an_overview_show_every_queue_once_by_name",
+    ),
     "sql_waiting_jobs_are_listed_backwards": (
         ("job_ids_waiting", "ORDER BY id", "ORDER BY id DESC"),
         "test_reads.py::test_a_list_goes_by_shard_then_id_page_by_page",

@@ -18,7 +18,7 @@ pytest_plugins = ["pytester"]
 QUICKLY = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:xdist", "-p", "no:anyio")
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/testing"
-TEST = "def test_it(headrace):\n    assert headrace.app.decorators.find('ping')\n"
+TEST = "def test_it(headrace):\n    assert headrace.app.registry.find('ping')\n"
 APP = "from headrace import App\njobs = App()\n\n@jobs.job\nasync def ping() -> None: ...\n"
 
 

@@ -174,6 +174,12 @@ LIST_IDS_KEPT_MAX: Final = 250_000
 """Ids that a store without an index by id caches for the next pages of a list: some 20 MB. A list of a million jobs
 reads all ids five times then, not a thousand times."""
 
+AHEAD_MAX: Final = 10_000
+"""Jobs counted ahead of one: PostgreSQL and SQLite read an index entry for each."""
+
+AHEAD_IDS_MAX: Final = 20
+"""Ids of a call that counts the jobs ahead of each."""
+
 SCAN_PART_BYTES: Final = 4 * 1024 * 1024
 """A part of a scan ends at this many bytes of payloads and results, but has at least one row; as a claim does."""
 

@@ -9,6 +9,7 @@ from headrace.model.feed import Changed, FeedConfig, FeedCursor, FeedName, Item
 from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
 from headrace.model.integrity import Schema
 from headrace.model.job import Record, State
+from headrace.model.names import Queue
 
 Row = TypeVar("Row")
 LeaseRefusal = Literal["not_active", "lease_expired", "lease_mismatch"]
@@ -143,6 +144,18 @@ class Counts(Struct, frozen=True, gc=False):
         )
 
 
+class QueueOverview(Struct, frozen=True):
+    """A queue with its counts."""
+
+    queue: Queue
+    version: int
+    """The version of its configuration."""
+    paused: bool
+    counts: Counts
+    last_seq: int
+    """The number of events ever written, the sum over its shards: equal means that nothing has happened."""
+
+
 class Found(Struct, frozen=True, gc=False):
     """Everything the store knows of one id. The lease has no token: a reader may not settle."""
 
@@ -158,6 +171,8 @@ class Found(Struct, frozen=True, gc=False):
     dead_letters: tuple[DeadLetter, ...] = ()
     why: str | None = None
     """Why a waiting job does not run, in words."""
+    ahead: int | None = None
+    """How many ready jobs will be handed out before this ready one; only on request, and None beyond `AHEAD_MAX`."""
 
 
 class Page(Struct, Generic[Row], frozen=True):
@@ -261,6 +276,10 @@ class Snapshot(Struct, frozen=True):
     as_of_seq: int
     rows: list[SnapshotRow]
 
+
+View = Literal["next", "later", "active", "blocked", "finished", "dead"]
+"""The orders in which jobs are browsed."""
+VIEWS: tuple[str, ...] = get_args(View)
 
 Group = Literal["alive", "ended", "dead"]
 """The rows of a scan: jobs that wait or run (with their blocked jobs), finished jobs, or dead letters."""

@@ -1,11 +1,11 @@
 """Queues: configuration, counts, names, purge and delete."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headrace.model.names import Queue
 from headrace.model.policy import QueueConfig
-from headrace.model.results import Counts, Page
+from headrace.model.results import Counts, Page, QueueOverview
 
 
 class Queues(Protocol):
@@ -30,6 +30,20 @@ class Queues(Protocol):
 
     async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
         """The number of jobs by state, from counters: as cheap with a million jobs as with none."""
+
+    async def overview(
+        self,
+        tenant: str,
+        *,
+        names: Sequence[str] | None = None,
+        prefix: str = "",
+        cursor: str | None = None,
+        limit: int = 100,
+        now_ms: int | None = None,
+    ) -> Page[QueueOverview]:
+        """The queues of a tenant by name with their counts, fail queues included: those of `names`, without unknown
+        ones, or a page of those whose names begin with `prefix`. A page takes a fixed number of round trips a server,
+        however many queues it has."""
 
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
         """The queues of a tenant by name, fail queues included, with their shards."""

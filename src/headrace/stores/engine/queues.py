@@ -1,18 +1,86 @@
 """Queues: configure, count, list, purge and delete them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from headrace.model.errors import Refused
 from headrace.model.event import EventRecord
-from headrace.model.limits import BATCH_MAX, PAGE_MAX
-from headrace.model.names import Queue, check_tenant
+from headrace.model.limits import BATCH_MAX, CURSOR_CHARS_MAX, PAGE_MAX
+from headrace.model.names import DEFAULT_TENANT, Queue, check_tenant
 from headrace.model.policy import QueueConfig, first_config
-from headrace.model.results import Counts, Page
-from headrace.model.validate import check_int, check_version_number
+from headrace.model.results import Counts, Page, QueueOverview
+from headrace.model.validate import bounded_repr, check_batch, check_int, check_text, check_time, check_version_number
 from headrace.stores.engine.cancel import purge_waiting
 from headrace.stores.engine.journal import erase_journal
 from headrace.stores.engine.rows import Engine, Tx
 from headrace.stores.engine.step import Step, at, finish_step
 from headrace.stores.shared.validate import check_version, not_empty
+
+
+def check_overview(
+    tenant: str, names: Sequence[str] | None, prefix: str, cursor: str | None, limit: int, now_ms: int | None
+) -> list[str] | None:
+    """Refuse wrong arguments of an overview; the wanted names by name, without those that no queue can have."""
+    check_tenant(tenant)
+    check_text("prefix", prefix, CURSOR_CHARS_MAX, 0)
+    if cursor is not None:
+        check_text("cursor", cursor, CURSOR_CHARS_MAX, 0)
+    check_int("limit", limit, 1, PAGE_MAX)
+    if now_ms is not None:
+        check_time("now_ms", now_ms)
+    if names is None:
+        return None
+    check_batch("names", len(names), PAGE_MAX)
+    return sorted({name for name in names if _can_be_named(name)})
+
+
+def _can_be_named(name: object) -> bool:
+    if not isinstance(name, str):
+        raise Refused("bad_names", f"names must be names of queues; found {type(name).__name__} {bounded_repr(name)}")
+    try:
+        Queue.parse(name, DEFAULT_TENANT, 1)
+    except Refused:
+        return False
+    return True
+
+
+def overview_start(prefix: str, cursor: str | None) -> str:
+    """The name after which a page of the queues with a prefix begins: no character of a name sorts after DEL."""
+    before = f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}\x7f" if prefix else ""
+    return max(cursor or "", before)
+
+
+def overview_page(found: list[QueueOverview], prefix: str, limit: int) -> Page[QueueOverview]:
+    """The page that these queues, at most `limit` from its start on, make."""
+    rows = [each for each in found if each.queue.full_name.startswith(prefix)]
+    return Page(rows, rows[-1].queue.full_name if len(rows) == limit else None)
+
+
+def overview_of(tx: Tx, queue: Queue, now_ms: int) -> QueueOverview | None:
+    """A queue with its counts, shard by shard."""
+    shards = [rows for shard in queue.all_shards() if (rows := tx.rows(shard)) is not None]
+    if not shards:
+        return None
+    counts = sum((rows.counts(now_ms) for rows in shards), start=Counts())
+    config = shards[0].config
+    last_seq = sum(rows.counters.seq for rows in shards)
+    return QueueOverview(queue, config.version, config.paused, counts, last_seq)
+
+
+def overviews_of(
+    tx: Tx, tenant: str, names: Sequence[str] | None, after: str, limit: int, now_ms: int | None
+) -> list[QueueOverview]:
+    """Queues with their counts, one after the other: for stores whose reads cost no round trip."""
+    if names is None:
+        queues = tx.names(tenant, after, limit)
+    else:
+        queues = [
+            queue
+            for name in names
+            for queue in tx.names(tenant, overview_start(name, None), 1)
+            if queue.full_name == name
+        ]
+    at_ms = tx.now_ms() if now_ms is None else now_ms
+    return [each for queue in queues if (each := overview_of(tx, queue, at_ms)) is not None]
 
 
 class EngineQueues:
@@ -67,6 +135,21 @@ class EngineQueues:
             return total
 
         return await self._engine.read(at(now_ms, query))
+
+    async def overview(
+        self,
+        tenant: str,
+        *,
+        names: Sequence[str] | None = None,
+        prefix: str = "",
+        cursor: str | None = None,
+        limit: int = 100,
+        now_ms: int | None = None,
+    ) -> Page[QueueOverview]:
+        wanted = check_overview(tenant, names, prefix, cursor, limit, now_ms)
+        start = overview_start(prefix, cursor)
+        found = await self._engine.read(lambda tx: tx.overviews(tenant, wanted, start, limit, now_ms))
+        return Page(found, None) if wanted is not None else overview_page(found, prefix, limit)
 
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
         check_tenant(tenant)

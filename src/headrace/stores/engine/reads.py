@@ -3,18 +3,22 @@
 import builtins
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
-from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
+from headrace.model.limits import AHEAD_IDS_MAX, AHEAD_MAX, PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.policy import QueueConfig
-from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, SnapshotRow, WorkerSeen
-from headrace.model.validate import check_bool, check_int
+from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, SnapshotRow, View, WorkerSeen
+from headrace.model.validate import check_batch, check_bool, check_int
+from headrace.stores.engine.browse import lane_rows
 from headrace.stores.engine.rows import Engine, Rows, Tx
 from headrace.stores.engine.step import at
 from headrace.stores.shared.cursors import is_row_key, read_cursor, read_scan_cursor, write_cursor, write_scan_cursor
 from headrace.stores.shared.lookup import Row, found_of, without_payloads
 from headrace.stores.shared.validate import check_ids, check_state
+from headrace.stores.shared.views import Lane, lane_limit, merge_lanes, read_view_cursor
 
 
 def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
@@ -70,12 +74,15 @@ class EngineReads:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
-        check_ids(queue, ids)
+    async def find(
+        self, queue: Queue, ids: Sequence[str], *, ahead: bool = False, now_ms: int | None = None
+    ) -> Sequence[Found | None]:
+        check_find(queue, ids, ahead)
 
         def query(tx: Tx, now_ms: int) -> builtins.list[Found | None]:
             shards = {id: tx.rows(queue.shard_of(id)) for id in ids}
-            return [None if (rows := shards[id]) is None else find_one(rows, id, now_ms) for id in ids]
+            found = [None if (rows := shards[id]) is None else find_one(rows, id, now_ms) for id in ids]
+            return [each and with_ahead(each, _jobs_ahead(tx, queue, each)) for each in found] if ahead else found
 
         return await self._engine.read(at(now_ms, query))
 
@@ -101,6 +108,28 @@ class EngineReads:
                         return Page(found, write_cursor(shard.index, ids[-1]))
                 after = ""
             return Page(found, None)
+
+        return await self._engine.read(at(now_ms, query))
+
+    async def browse(
+        self, queue: Queue, view: View, *, cursor: str | None = None, limit: int = 50, now_ms: int | None = None
+    ) -> Page[Found]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        if view == "blocked":
+            page = await self.list(queue, State.BLOCKED, cursor=cursor, limit=limit, now_ms=now_ms)
+            return Page([without_payloads(found) for found in page.rows], page.cursor)
+        start = read_view_cursor(cursor, queue, view)
+
+        def query(tx: Tx, now_ms: int) -> Page[Found]:
+            lanes: builtins.list[Lane] = []
+            wanted = lane_limit(queue, view, limit)
+            for pinned in (False, True) if view == "finished" else (False,):
+                for shard in queue.all_shards():
+                    rows = tx.rows(shard)
+                    below = start.below[len(lanes)] if start.below else 0
+                    found = [] if rows is None else lane_rows(rows, start, pinned, below, wanted, now_ms)
+                    lanes.append(Lane(found, len(found) < wanted))
+            return merge_lanes(start, lanes, limit)
 
         return await self._engine.read(at(now_ms, query))
 
@@ -185,6 +214,32 @@ class EngineReads:
             return sorted(seen, key=lambda each: (each.worker, each.shard))
 
         return await self._engine.read(at(now_ms, query))
+
+
+def check_find(queue: Queue, ids: Sequence[str], ahead: bool) -> None:
+    """Refuse wrong arguments of `find`."""
+    check_ids(queue, ids)
+    check_bool("ahead", ahead)
+    if ahead:
+        check_batch("ids whose jobs ahead are counted", len(ids), AHEAD_IDS_MAX)
+
+
+def with_ahead(found: Found, ahead: int | None) -> Found:
+    """The same records with the number of jobs ahead."""
+    return replace(found, ahead=None if ahead is None or ahead > AHEAD_MAX else ahead)
+
+
+def _jobs_ahead(tx: Tx, queue: Queue, found: Found) -> int | None:
+    """The ready jobs before a ready one in the view `next`, one beyond the bound at most."""
+    order_key = found.record.order_key if found.state is State.WAITING and found.record is not None else None
+    if order_key is None:
+        return None
+    own, count = queue.index_of(found.id), 0
+    for shard in queue.all_shards():
+        rows = tx.rows(shard)
+        if rows is not None and count <= AHEAD_MAX:
+            count += rows.ready_before(order_key + (shard.index < own), AHEAD_MAX + 1 - count)
+    return count
 
 
 def _finished_job(rows: Rows, id: str, now_ms: int) -> FinishedJob | None:

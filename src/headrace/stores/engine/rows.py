@@ -1,6 +1,6 @@
 """The interface of drivers to the engine: the rows of a shard, a transaction, and the engine that runs it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
 from headrace.model.names import Queue, Shard
 from headrace.model.policy import QueueConfig
-from headrace.model.results import Counts, Group
+from headrace.model.results import Counts, Group, QueueOverview
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.shared.lookup import Row
 
@@ -193,6 +193,25 @@ class Rows(Protocol):
     def id_behind(self, group: Group, after_id: str, count: int) -> str | None:
         """The id of the live (`alive`) or finished job (`ended`) that is `count` behind an id, by id; None for none."""
 
+    def ready_page(self, after_order_key: int, limit: int) -> list[Row]:
+        """Ready jobs with `order_key > after_order_key`, by order key, without payloads."""
+
+    def later_page(self, after: tuple[int, str], limit: int) -> list[Row]:
+        """Later jobs with `(run_at, id) > after`, by that, without payloads."""
+
+    def active_page(self, after: tuple[int, str], limit: int) -> list[tuple[Row, BlockedJob | None]]:
+        """Active jobs with `(expires_at, id) > after`, by that, without payloads, and their blocked jobs."""
+
+    def finished_page(self, pinned: bool, below: int, limit: int) -> list[tuple[int, FinishedJob]]:
+        """Finished jobs with `number < below`, the newest first, with their numbers and without results. A number
+        grows with every job that ends in the shard."""
+
+    def dead_page(self, below: int, limit: int) -> list[DeadLetter]:
+        """Dead letters with `number < below`, the newest first."""
+
+    def ready_before(self, order_key: int, most: int) -> int:
+        """The number of ready jobs with a lower order key, at most `most`."""
+
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[Row], bool]:
         """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is
         reached, and whether there may be more. None for `bytes_max` leaves payloads out."""
@@ -255,6 +274,11 @@ class Tx(Protocol):
 
     def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
         """Queues with `full_name > after`, by that."""
+
+    def overviews(
+        self, tenant: str, names: Sequence[str] | None, after: str, limit: int, now_ms: int | None
+    ) -> list[QueueOverview]:
+        """The queues of these names, or those with `full_name > after`, by name."""
 
     def tenants(self, after: str, limit: int) -> list[str]:
         """Tenants with `name > after`, by that."""

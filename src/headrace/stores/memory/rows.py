@@ -36,7 +36,10 @@ class MemoryRows:
         self._keys: dict[tuple[str, str], KeyRow] = {}
         self._key_ends: SortedList[tuple[int, str, str]] = SortedList()
         self._finished_jobs: SortedDict[str, FinishedJob] = SortedDict()
-        self._unpinned: dict[str, None] = {}
+        self._finished_number = 0
+        self._finished_numbers: dict[str, int] = {}
+        self._finished_order: tuple[SortedDict[int, str], SortedDict[int, str]] = (SortedDict(), SortedDict())
+        """The ids of finished jobs by number, unpinned and pinned."""
         self._pinned: SortedList[tuple[int, str]] = SortedList()
         self._dead_letters: SortedDict[int, DeadLetter] = SortedDict()
         self._workers: SortedDict[str, WorkerRow] = SortedDict()
@@ -134,23 +137,25 @@ class MemoryRows:
     def put_finished_job(self, finished_job: FinishedJob) -> None:
         self.drop_finished_job(finished_job.id)
         self._finished_jobs[finished_job.id] = finished_job
+        self._finished_number += 1
+        self._finished_numbers[finished_job.id] = self._finished_number
+        self._finished_order[finished_job.pinned][self._finished_number] = finished_job.id
         if finished_job.pinned:
             self._pinned.add((finished_job.until_ms, finished_job.id))
-        else:
-            self._unpinned[finished_job.id] = None
 
     def drop_finished_job(self, id: str) -> None:
         finished_job = self._finished_jobs.pop(id, None)
-        if finished_job is not None and finished_job.pinned:
-            self._pinned.remove((finished_job.until_ms, id))
-        elif finished_job is not None:
-            del self._unpinned[id]
+        if finished_job is not None:
+            del self._finished_order[finished_job.pinned][self._finished_numbers.pop(id)]
+            if finished_job.pinned:
+                self._pinned.remove((finished_job.until_ms, id))
 
     def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
         swept = 0
-        while swept < limit and self._unpinned:
-            id = next(iter(self._unpinned))
-            if len(self._unpinned) <= keep_max and self._finished_jobs[id].until_ms > now_ms:
+        unpinned = self._finished_order[False]
+        while swept < limit and unpinned:
+            _, id = unpinned.peekitem(0)
+            if len(unpinned) <= keep_max and self._finished_jobs[id].until_ms > now_ms:
                 break
             self.drop_finished_job(id)
             swept += 1
@@ -294,6 +299,32 @@ class MemoryRows:
         ids = self._jobs if group == "alive" else self._finished_jobs
         behind = ids.irange(minimum=after_id, inclusive=(False, True))
         return next(islice(behind, count - 1, None), None)
+
+    def ready_page(self, after_order_key: int, limit: int) -> list[Row]:
+        return self.ready(after_order_key, limit)
+
+    def later_page(self, after: tuple[int, str], limit: int) -> list[Row]:
+        return self._after(self._later, after, limit)
+
+    def active_page(self, after: tuple[int, str], limit: int) -> list[tuple[Row, BlockedJob | None]]:
+        found = self._after(self._leases, after, limit)
+        return [(row, self._blocked_jobs.get(row.record.id)) for row in found]
+
+    def _after(self, index: "SortedList[tuple[int, str]]", after: tuple[int, str], limit: int) -> list[Row]:
+        found = islice(index.irange(minimum=after, inclusive=(False, True)), limit)
+        return [self._jobs[id] for _, id in found]
+
+    def finished_page(self, pinned: bool, below: int, limit: int) -> list[tuple[int, FinishedJob]]:
+        order = self._finished_order[pinned]
+        found = islice(order.irange(maximum=below, inclusive=(True, False), reverse=True), limit)
+        return [(number, self._finished_jobs[order[number]]) for number in found]
+
+    def dead_page(self, below: int, limit: int) -> list[DeadLetter]:
+        found = self._dead_letters.irange(maximum=below, inclusive=(True, False), reverse=True)
+        return [self._dead_letters[number] for number in islice(found, limit)]
+
+    def ready_before(self, order_key: int, most: int) -> int:
+        return min(self._ready.bisect_left((order_key, "")), most)
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int | None) -> tuple[list[Row], bool]:
         found = (self._jobs[id] for id in self._jobs.irange(minimum=after_id, inclusive=(False, True)))

@@ -8,7 +8,7 @@ from headrace.model.errors import StoreUnavailable
 from headrace.model.feed import FeedConfig, FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.model.policy import QueueConfig, first_config
-from headrace.model.results import Health
+from headrace.model.results import Health, QueueOverview
 from headrace.stores.engine.dead_letters import EngineDeadLetters
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.engine.feeds import EngineFeeds
@@ -16,7 +16,7 @@ from headrace.stores.engine.integrity import EngineIntegrity
 from headrace.stores.engine.items import EngineItems
 from headrace.stores.engine.jobs import EngineJobs
 from headrace.stores.engine.journal import EngineJournal
-from headrace.stores.engine.queues import EngineQueues
+from headrace.stores.engine.queues import EngineQueues, overviews_of
 from headrace.stores.engine.reads import EngineReads
 from headrace.stores.engine.rows import Tx
 from headrace.stores.engine.signals import has_changed, has_ended, has_work
@@ -85,6 +85,11 @@ class MemoryTx:
     def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
         found = sorted(name for each, name in self._queues if each == tenant and name > after)
         return [Queue.parse(name, tenant, len(self._queues[tenant, name])) for name in found[:limit]]
+
+    def overviews(
+        self, tenant: str, names: Sequence[str] | None, after: str, limit: int, now_ms: int | None
+    ) -> list[QueueOverview]:
+        return overviews_of(self, tenant, names, after, limit, now_ms)
 
     def tenants(self, after: str, limit: int) -> list[str]:
         return sorted({tenant for tenant, _ in self._queues if tenant > after})[:limit]

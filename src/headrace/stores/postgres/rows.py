@@ -110,6 +110,34 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         ).fetchall()
         return min((due_since(run_at_ms, body) for run_at_ms, body in found), default=None)
 
+    def ready_page(self, after_order_key: int, limit: int) -> list[Row]:
+        return [row for row, _ in self._page("job_page_ready", after_order_key, limit)]
+
+    def later_page(self, after: tuple[int, str], limit: int) -> list[Row]:
+        return [row for row, _ in self._page("job_page_later", *after, limit)]
+
+    def active_page(self, after: tuple[int, str], limit: int) -> list[tuple[Row, BlockedJob | None]]:
+        return self._page("job_page_active", *after, limit)
+
+    def _page(self, name: str, *bounds: int | str) -> list[tuple[Row, BlockedJob | None]]:
+        return [
+            (row_of(columns[:-1]), None if columns[-1] is None else unpack_blocked_job(columns[-1]))
+            for columns in self.run_flushed(name, self.shard_id, *bounds).fetchall()
+        ]
+
+    def finished_page(self, pinned: bool, below: int, limit: int) -> list[tuple[int, FinishedJob]]:
+        self.flush_finished_jobs()
+        found = self.run("finished_job_page", self.shard_id, pinned, below, limit).fetchall()
+        return [(number, finished_job_of(tuple(columns))) for number, *columns in found]
+
+    def dead_page(self, below: int, limit: int) -> list[DeadLetter]:
+        self.flush_dead_letters()
+        found = self.run("dead_letter_page", self.shard_id, below, limit).fetchall()
+        return [unpack_dead_letter(body) for (body,) in found]
+
+    def ready_before(self, order_key: int, most: int) -> int:
+        return int(self.run_flushed("job_ready_before", self.shard_id, order_key, most).fetchall()[0][0])
+
     def waiting_count(self) -> int:
         return self.counters.ready + self.counters.later + self.counters.blocked
 

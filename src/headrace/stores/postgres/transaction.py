@@ -10,11 +10,12 @@ import msgspec
 from psycopg import errors as pg
 
 from headrace.model.feed import FeedConfig, FeedName
-from headrace.model.limits import INBOX_PER_ROUND_MAX
+from headrace.model.limits import INBOX_PER_ROUND_MAX, NUMBER_BITS
 from headrace.model.names import Queue, Shard
 from headrace.model.policy import QueueConfig, first_config
+from headrace.model.results import Counts, QueueOverview
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
-from headrace.stores.engine.row_codec import counter_columns, write_config
+from headrace.stores.engine.row_codec import counter_columns, due_since, write_config
 from headrace.stores.postgres.counters import Sequences
 from headrace.stores.postgres.feed_rows import PostgresFeed
 from headrace.stores.postgres.rows import PostgresRows
@@ -235,6 +236,15 @@ class PostgresTx:
         found = self.transaction.run("queue_names", tenant, after, limit).fetchall()
         return [Queue.parse(name, tenant, shards) for name, shards in found]
 
+    def overviews(
+        self, tenant: str, names: Sequence[str] | None, after: str, limit: int, now_ms: int | None
+    ) -> list[QueueOverview]:
+        wanted = None if names is None else list(names)
+        arguments = (tenant, wanted, after, now_ms, limit, NUMBER_BITS, NUMBER_BITS)
+        return [
+            _overview_of(tenant, *columns) for columns in self.transaction.run("queue_overview", *arguments).fetchall()
+        ]
+
     def tenants(self, after: str, limit: int) -> list[str]:
         return [tenant for (tenant,) in self.transaction.run("queue_tenants", after, limit).fetchall()]
 
@@ -348,6 +358,14 @@ class PostgresTx:
                 rows.write_back()
             if inbox:
                 self.transaction.run("inbox_write", *map(list, zip(*inbox, strict=True)))
+
+
+def _overview_of(tenant: str, name: str, shards: int, config: str, *columns: Any) -> QueueOverview:
+    _, ready, later, blocked, active, done, cancelled, dead, events, run_at_ms, bodies = columns
+    oldest_due_ms = min(map(due_since, run_at_ms or (), bodies or ()), default=None)
+    counts = Counts(ready + later, later, blocked, active, done, cancelled, dead, oldest_due_ms)
+    stored = _config(config)
+    return QueueOverview(Queue.parse(name, tenant, shards), stored.version, stored.paused, counts, events)
 
 
 @lru_cache(maxsize=1_024)  # as many queues as a busy store has, at one version each

@@ -190,6 +190,7 @@ CALLED = (
     "xtrim",
     "zadd",
     "zcard",
+    "zcount",
     "zmscore",
     "zrange",
     "zrem",

@@ -11,7 +11,8 @@ and queues only, which have neither braces nor slashes; ids are fields and membe
     a   hash    id to the delivery
     t   hash    id to the blocked job
     k   hash    id and idempotency key to fingerprint and end; kx, by end
-    o   hash    id to the finished job; ol, unpinned ones in order; op, pinned ones by end
+    o   hash    id to the finished job; ol, unpinned ones in order; op, pinned ones by end;
+                oq, pinned ones in order
     w   hash    worker to the time it was last seen and its last nonce; ws, by that time
     d   hash    number to the dead letter; dn, by number; di, by id
     j   stream  the journal; jc, its consumers

@@ -9,10 +9,18 @@ from headrace.model.errors import HeadraceError, StoreUnavailable
 from headrace.model.limits import BATCH_MAX, CONFIGURE_TRIES_MAX, PAGE_MAX
 from headrace.model.names import Queue, Shard, check_tenant
 from headrace.model.policy import QueueConfig, first_config
-from headrace.model.results import Counts, Page
+from headrace.model.results import Counts, Page, QueueOverview
 from headrace.model.validate import check_int, check_version_number
+from headrace.stores.engine.queues import check_overview, overview_page, overview_start
 from headrace.stores.redis.client import Argument, RedisClient
-from headrace.stores.redis.fanout import ShardGroup, call_groups, call_shards, check_shard_counts, now_argument
+from headrace.stores.redis.fanout import (
+    SHARDS_PER_CALL,
+    ShardGroup,
+    call_groups,
+    call_shards,
+    check_shard_counts,
+    now_argument,
+)
 from headrace.stores.redis.keys import TENANTS, first_shard, head_key, names_key
 from headrace.stores.shared.validate import check_version, not_empty
 
@@ -62,12 +70,16 @@ class QueueRegistry:
         found: list[Queue] = []
         while len(found) < limit:
             wanted = limit - len(found)
-            page = await self._page(names_key(tenant), after, wanted)
+            page = await self.names_page(tenant, after, wanted)
             found += await self._existing(tenant, page)
             if len(page) < wanted:
                 break
             after = page[-1]
         return found
+
+    async def names_page(self, tenant: str, after: str, limit: int) -> list[str]:
+        """The listed names behind a name, of which some may have no queue."""
+        return await self._page(names_key(tenant), after, limit)
 
     async def tenants(self, after: str, limit: int) -> list[str]:
         """The tenants that have queues with `name > after`, by that, at most `limit`."""
@@ -173,6 +185,50 @@ class RedisQueues:
         answers = await call_shards(self._client, "counts", queue.all_shards(), [now_argument(now_ms)], reads=True)
         return sum((_counts_of(answer) for answer in answers if answer is not None), start=Counts())
 
+    async def overview(
+        self,
+        tenant: str,
+        *,
+        names: Sequence[str] | None = None,
+        prefix: str = "",
+        cursor: str | None = None,
+        limit: int = 100,
+        now_ms: int | None = None,
+    ) -> Page[QueueOverview]:
+        wanted = check_overview(tenant, names, prefix, cursor, limit, now_ms)
+        now = now_argument(now_ms)
+        if wanted is not None:
+            return Page(await self._overviews(tenant, wanted, now), None)
+        after = overview_start(prefix, cursor)
+        found: list[QueueOverview] = []
+        page: list[str] | None = None
+        while len(found) < limit and (page is None or page):
+            page = await self._registry.names_page(tenant, after, limit - len(found))
+            found += await self._overviews(tenant, page, now)
+            after = page[-1] if page else after
+            if not after.startswith(prefix):
+                break
+        return overview_page(found, prefix, limit)
+
+    async def _overviews(self, tenant: str, names: Sequence[str], now: int | str) -> list[QueueOverview]:
+        """The existing ones of these queues: shard 0 of each tells how many others to ask for."""
+        firsts = await self._overview_answers([first_shard(Queue.parse(name, tenant, 1)) for name in names], now)
+        queues = [
+            Queue.parse(name, tenant, int(own or paired or 1))
+            for name, (own, paired, *_) in zip(names, firsts, strict=True)
+        ]
+        others = [shard for queue in queues if queue.shards > 1 for shard in queue.all_shards()[1:]]
+        answers: dict[Queue, list[Any]] = {queue: [first] for queue, first in zip(queues, firsts, strict=True)}
+        for shard, answer in zip(others, await self._overview_answers(others, now), strict=True):
+            answers[shard.queue].append(answer)
+        return [each for queue, parts in answers.items() if (each := _overview_of(queue, parts)) is not None]
+
+    async def _overview_answers(self, shards: Sequence[Shard], now: int | str) -> list[Any]:
+        step = 1 if self._client.clustered else SHARDS_PER_CALL
+        groups: list[ShardGroup] = [(shards[at : at + step], [now]) for at in range(0, len(shards), step)]
+        replies = await call_groups(self._client, "overview", groups, reads=True) if groups else []
+        return [answer for reply in replies for answer in reply]
+
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
         check_tenant(tenant)
         check_int("limit", limit, 1, PAGE_MAX)
@@ -227,6 +283,15 @@ class RedisQueues:
             if not gone:
                 return False
         return True
+
+
+def _overview_of(queue: Queue, parts: Sequence[list[Any]]) -> QueueOverview | None:
+    known = [part for part in parts if part[0] is not None]
+    if not known:
+        return None
+    config = _CONFIG.decode(known[0][2])
+    counts = sum((_counts_of(part[4]) for part in known), start=Counts())
+    return QueueOverview(queue, config.version, config.paused, counts, sum(int(part[3]) for part in known))
 
 
 def _counts_of(answer: list[Any]) -> Counts:

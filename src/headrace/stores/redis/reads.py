@@ -10,14 +10,15 @@ import msgspec
 from msgspec import Struct
 
 from headrace.model.finished import FinishedJob
-from headrace.model.job import State
+from headrace.model.job import BlockedJob, State
 from headrace.model.limits import LIST_IDS_KEPT_MAX, PAGE_MAX, SCAN_PART_BYTES, SCAN_PER_CALL_MAX, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.policy import QueueConfig
-from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, WorkerSeen
+from headrace.model.results import ALL_IDS, Found, Group, IdRange, Page, Scan, Snapshot, View, WorkerSeen
 from headrace.model.validate import check_bool, check_int
-from headrace.stores.engine.reads import shows, snapshot_rows
-from headrace.stores.redis.client import RedisClient
+from headrace.stores.engine.browse import active_row, dead_row, finished_row, later_row, next_row
+from headrace.stores.engine.reads import check_find, shows, snapshot_rows, with_ahead
+from headrace.stores.redis.client import Argument, RedisClient
 from headrace.stores.redis.fanout import as_read, call_shards, now_argument
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.packing import blocked_job_of, dead_letter_of, delivery_of, finished_job_of, record_of
@@ -32,6 +33,16 @@ from headrace.stores.shared.cursors import (
 from headrace.stores.shared.lookup import Row, found_of, without_payloads
 from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.validate import check_ids, check_state
+from headrace.stores.shared.views import (
+    NUMBER_END,
+    Lane,
+    Order,
+    ViewCursor,
+    ViewRow,
+    lane_limit,
+    merge_lanes,
+    read_view_cursor,
+)
 
 _START = re.compile(r"\d{1,20}\.\d{1,20}", re.ASCII)
 """The epoch and seq of a journal."""
@@ -130,8 +141,10 @@ class RedisReads:
         self._client = client
         self._id_pages = IdPages(client)
 
-    async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
-        check_ids(queue, ids)
+    async def find(
+        self, queue: Queue, ids: Sequence[str], *, ahead: bool = False, now_ms: int | None = None
+    ) -> Sequence[Found | None]:
+        check_find(queue, ids, ahead)
         now = now_argument(now_ms)
         if not ids:
             await self._client.command("EXISTS", head_key(first_shard(queue)))  # raises when the store is closed
@@ -145,7 +158,23 @@ class RedisReads:
                 read_at_ms, paused, known = int(answer[0]), bool(answer[1]), answer[2]
                 for position, parts in zip(positions, known, strict=True):
                     found[position] = _found_of(shard, ids[position], parts, paused, read_at_ms)
-        return found
+        return await self._with_ahead(queue, found) if ahead else found
+
+    async def _with_ahead(self, queue: Queue, found: "builtins.list[Found | None]") -> "builtins.list[Found | None]":
+        """The same with the number of jobs before each ready one, over all shards."""
+        keys = {
+            each.id: each.record.order_key
+            for each in found
+            if each is not None and each.state is State.WAITING and each.record and each.record.order_key is not None
+        }
+        if not keys:
+            return found
+        shards = queue.all_shards()
+        own = [[key + (shard.index < queue.index_of(id)) for id, key in keys.items()] for shard in shards]
+        answers = await call_shards(self._client, "count_ahead", shards, own=own, reads=True)
+        counts = [sum(map(int, each)) for each in zip(*(answer for answer in answers if answer), strict=True)]
+        ahead = dict(zip(keys, counts, strict=True))
+        return [each and with_ahead(each, ahead.get(each.id)) for each in found]
 
     async def list(
         self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
@@ -166,6 +195,25 @@ class RedisReads:
                 return Page(found, write_cursor(shard.index, position))
             position = ""
         return Page(found, None)
+
+    async def browse(
+        self, queue: Queue, view: View, *, cursor: str | None = None, limit: int = 50, now_ms: int | None = None
+    ) -> Page[Found]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        if view == "blocked":
+            page = await self.list(queue, State.BLOCKED, cursor=cursor, limit=limit, now_ms=now_ms)
+            return Page([without_payloads(found) for found in page.rows], page.cursor)
+        start = read_view_cursor(cursor, queue, view)
+        wanted, shards = lane_limit(queue, view, limit), queue.all_shards()
+        args: builtins.list[Argument] = [now_argument(now_ms), view, wanted]
+        own = [_view_position(start, shard, queue.shards) for shard in shards]
+        answers = await call_shards(self._client, "browse", shards, args, own, reads=True)
+        lanes = [
+            _lane_of(view, shard, answer, lane)
+            for lane in range(2 if view == "finished" else 1)
+            for shard, answer in zip(shards, answers, strict=True)
+        ]
+        return merge_lanes(start, lanes, limit)
 
     async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         check_ids(queue, [id])
@@ -255,6 +303,63 @@ def _found_of(shard: Shard, id: str, parts: "builtins.list[Any]", paused: bool, 
         paused,
         now_ms,
     )
+
+
+def _view_position(start: ViewCursor, shard: Shard, shards: int) -> "builtins.list[Argument]":
+    """The arguments of a shard for browse.lua."""
+    match start.view:
+        case "next":
+            return [start.after_order_key(shard.index)]
+        case "later" | "active":
+            return [*start.after_time()]
+        case _:
+            return [*start.below[shard.index :: shards]]
+
+
+def _lane_of(view: View, shard: Shard, answer: "builtins.list[Any] | None", lane: int) -> Lane:
+    """A lane of a shard, from an answer of browse.lua."""
+    if answer is None:
+        return Lane([], True)
+    now_ms, paused, (is_rest, flat) = int(answer[0]), bool(answer[1]), answer[2 + lane]
+    rows: builtins.list[ViewRow] = []
+    if view == "finished":
+        order: Order = (-NUMBER_END, "")
+        for number, id, packed in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+            if packed is None:
+                rows.append(ViewRow(order, int(number), None))
+            else:
+                rows.append(finished_row(int(number), finished_job_of(id.decode(), packed), now_ms))
+                order = rows[-1].order
+    elif view == "dead":
+        rows = [
+            dead_row(dead_letter_of(shard.index, int(number), packed), now_ms)
+            for number, packed in _pairs(flat)
+            if packed is not None
+        ]
+    else:
+        rows = [
+            _live_row(view, shard, id.decode(), parts, paused, now_ms)
+            for id, *parts in zip(*(flat[at::6] for at in range(6)), strict=True)
+        ]
+    return Lane(rows, bool(is_rest))
+
+
+def _live_row(view: View, shard: Shard, id: str, parts: "builtins.list[Any]", paused: bool, now_ms: int) -> ViewRow:
+    row, blocked_job = _row_of(id, parts)
+    match view:
+        case "next":
+            return next_row(row, shard.index, paused, now_ms)
+        case "later":
+            return later_row(row, paused, now_ms)
+        case _:
+            return active_row(row, blocked_job, paused, now_ms)
+
+
+def _row_of(id: str, parts: "builtins.list[Any]") -> tuple[Row, BlockedJob | None]:
+    body, order_key, packed, expires_at_ms, blocked_job = parts
+    delivery = None if packed is None else delivery_of(packed, int(expires_at_ms or 0))
+    record = record_of(id, body, None if order_key is None else int(order_key))
+    return Row(record, delivery), None if blocked_job is None else blocked_job_of(id, blocked_job)
 
 
 def _scan_rows(

@@ -86,6 +86,13 @@ class SqliteFinishedRows:
         found, more = read_page(self._run(sql("finished_job_scan"), arguments), limit, bytes_max)
         return [finished_job_of(columns) for columns in found], more
 
+    def page(self, pinned: bool, below: int, limit: int) -> list[tuple[int, FinishedJob]]:
+        """Finished jobs with `number < below`, the newest first, with their numbers and without results."""
+        self.flush()
+        base = self._base + PINNED * pinned
+        found = self._run(sql("finished_job_page"), (base, base + min(below, PINNED), limit))
+        return [(key - base, finished_job_of(tuple(columns))) for key, *columns in found]
+
     def sweep(self, now_ms: int, keep_max: int, limit: int) -> int:
         self.flush()
         counters, span = self._counters, (self._base, self._base + PINNED - 1)

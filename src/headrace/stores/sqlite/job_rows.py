@@ -354,6 +354,32 @@ class SqliteRows:
             firsts.append(due_since(*later))
         return min(firsts, default=None)
 
+    # Views.
+
+    def ready_page(self, after_order_key: int, limit: int) -> list[Row]:
+        return self._page("job_page_ready", after_order_key, limit)
+
+    def later_page(self, after: tuple[int, str], limit: int) -> list[Row]:
+        return self._page("job_page_later", *after, limit)
+
+    def active_page(self, after: tuple[int, str], limit: int) -> list[tuple[Row, BlockedJob | None]]:
+        return [(row, self.blocked_job(row.record.id)) for row in self._page("job_page_active", *after, limit)]
+
+    def _page(self, name: str, *bounds: int | str) -> list[Row]:
+        self.flush()
+        return [row_of(columns) for columns in self.run(sql(name), (self.shard_id, *bounds))]
+
+    def finished_page(self, pinned: bool, below: int, limit: int) -> list[tuple[int, FinishedJob]]:
+        return self.finished.page(pinned, below, limit)
+
+    def dead_page(self, below: int, limit: int) -> list[DeadLetter]:
+        found = self.run(sql("dead_letter_page"), (self.shard_id, below, limit))
+        return [unpack_dead_letter(body) for (body,) in found]
+
+    def ready_before(self, order_key: int, most: int) -> int:
+        self.flush()
+        return int(self.run(sql("job_ready_before"), (self.shard_id, order_key, most)).fetchone()[0])
+
     def waiting_count(self) -> int:
         return self.counters.ready + self.counters.later + self.counters.blocked
 

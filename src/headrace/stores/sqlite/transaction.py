@@ -1,6 +1,7 @@
 """Opens the rows of shards and feeds in one transaction of a SQLite file, and writes them back before it commits."""
 
 import sqlite3
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +11,9 @@ from headrace.model.clock import Clock
 from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.model.policy import QueueConfig, first_config
+from headrace.model.results import QueueOverview
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
+from headrace.stores.engine.queues import overviews_of
 from headrace.stores.engine.row_codec import counter_columns, read_config, write_config
 from headrace.stores.shared.validate import wrong_shards
 from headrace.stores.sqlite.feed_rows import SqliteFeed
@@ -84,6 +87,11 @@ class SqliteTx:
     def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
         found = self._connection.execute(sql("queue_names"), (tenant, after, limit))
         return [Queue.parse(name, tenant, shards) for name, shards in found]
+
+    def overviews(
+        self, tenant: str, names: Sequence[str] | None, after: str, limit: int, now_ms: int | None
+    ) -> list[QueueOverview]:
+        return overviews_of(self, tenant, names, after, limit, now_ms)
 
     def tenants(self, after: str, limit: int) -> list[str]:
         return [tenant for (tenant,) in self._connection.execute(sql("queue_tenants"), (after, limit))]

@@ -30,6 +30,12 @@ SELECT body FROM dead_letter WHERE shard_id = %s AND id = ANY (%s::text[]) ORDER
 -- args     shard_id, after, limit
 SELECT body FROM dead_letter WHERE shard_id = %s AND number > %s ORDER BY number LIMIT %s;
 
+-- name: dead_letter_page
+-- Dead letters below a number, the newest first.
+--
+-- args     shard_id, number, limit
+SELECT body FROM dead_letter WHERE shard_id = %s AND number < %s ORDER BY number DESC LIMIT %s;
+
 -- name: dead_letter_list_lock
 -- Dead letters after a number, by number, locked; rows that another transaction has locked are skipped.
 --

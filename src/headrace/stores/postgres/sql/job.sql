@@ -174,6 +174,36 @@ SELECT id FROM job WHERE shard_id = %s AND id > %s AND blocked_job IS NOT NULL O
 -- args     shard_id, after id, jobs between
 SELECT id FROM job WHERE shard_id = %s AND id > %s ORDER BY id LIMIT 1 OFFSET %s;
 
+-- name: job_page_ready
+-- Ready jobs after an order key, by order key, without payloads.
+--
+-- args     shard_id, after order key, limit
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, ''::bytea, blocked_job
+FROM job WHERE shard_id = %s AND order_key > %s ORDER BY order_key LIMIT %s;
+
+-- name: job_page_later
+-- Later jobs after a time and id, by that, without payloads.
+--
+-- args     shard_id, after run_at_ms, after id, limit
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, ''::bytea, blocked_job
+FROM job WHERE shard_id = %s AND order_key IS NULL AND fence IS NULL AND (run_at_ms, id) > (%s, %s)
+ORDER BY run_at_ms, id LIMIT %s;
+
+-- name: job_page_active
+-- Active jobs after the end of a lease and an id, by that, without payloads.
+--
+-- args     shard_id, after expires_at_ms, after id, limit
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, ''::bytea, blocked_job
+FROM job WHERE shard_id = %s AND fence IS NOT NULL AND (expires_at_ms, id) > (%s, %s)
+ORDER BY expires_at_ms, id LIMIT %s;
+
+-- name: job_ready_before
+-- How many ready jobs have a lower order key, up to a limit.
+--
+-- args     shard_id, order key, limit
+SELECT count(*) FROM (
+  SELECT 1 FROM job WHERE shard_id = %s AND order_key < %s ORDER BY order_key LIMIT %s) AS found;
+
 -- name: job_scan
 -- Waiting and active jobs after an id, by id, until their payloads reach a number of bytes.
 --

@@ -40,6 +40,57 @@ GROUP BY queue_id
 -- args     tenant, after name, limit
 SELECT name, shards FROM queue WHERE tenant = %s AND name > %s ORDER BY name LIMIT %s;
 
+-- name: queue_overview
+-- Queues of a tenant by name, with their counts: those of some names, or those after a name. Counts are those of the
+-- shards' rows plus the changes in their inboxes, and the first ready job of each priority and the first later one, if
+-- its time has come, tell since when the oldest has been due.
+--
+-- args     tenant, names or NULL, after name, now_ms or NULL for the clock, limit, bits of a number twice
+-- answers  per queue: name, shards, config, ready, later, blocked, active, done, cancelled, dead, events; run_at_ms and
+--          body of the first jobs, as arrays or NULL
+WITH arg AS MATERIALIZED (
+  SELECT
+    %s::text AS tenant, %s::text[] AS names, %s::text AS after,
+    coalesce(%s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms, %s::integer AS most),
+page AS MATERIALIZED (
+  SELECT queue_id, name, shards, config FROM arg JOIN queue ON queue.tenant = arg.tenant AND queue.name = ANY (arg.names)
+  UNION ALL
+  SELECT next.* FROM arg CROSS JOIN LATERAL (
+    SELECT queue_id, name, shards, config FROM queue
+    WHERE arg.names IS NULL AND queue.tenant = arg.tenant AND queue.name > arg.after
+    ORDER BY queue.name LIMIT arg.most) AS next),
+counted AS (
+  SELECT
+    page.queue_id, sum(s.ready + i.ready)::bigint, sum(s.later + i.later)::bigint, sum(s.blocked + i.blocked)::bigint,
+    sum(s.active + i.active)::bigint, sum(s.done + i.done)::bigint, sum(s.cancelled + i.cancelled)::bigint,
+    sum(s.dead + i.dead)::bigint, sum(s.seq + i.events)::bigint
+  FROM page JOIN shard AS s USING (queue_id)
+  CROSS JOIN LATERAL (
+    SELECT
+      coalesce(sum(count), 0) AS events, coalesce(sum(ready), 0) AS ready, coalesce(sum(later), 0) AS later,
+      coalesce(sum(blocked), 0) AS blocked, coalesce(sum(active), 0) AS active, coalesce(sum(done), 0) AS done,
+      coalesce(sum(cancelled), 0) AS cancelled, coalesce(sum(dead), 0) AS dead
+    FROM inbox WHERE inbox.shard_id = s.shard_id) AS i
+  GROUP BY page.queue_id),
+due AS (
+  SELECT page.queue_id, array_agg(first.run_at_ms) AS run_at_ms, array_agg(first.body) AS body
+  FROM arg CROSS JOIN page JOIN shard AS s USING (queue_id)
+  CROSS JOIN LATERAL (
+    SELECT ready.run_at_ms, ready.body FROM generate_series(0, 9) AS rank, LATERAL (
+      SELECT run_at_ms, body FROM job
+      WHERE job.shard_id = s.shard_id
+        AND order_key >= rank::bigint << %s::integer AND order_key < (rank + 1)::bigint << %s::integer
+      ORDER BY order_key LIMIT 1) AS ready
+    UNION ALL
+    (SELECT run_at_ms, body FROM (
+      SELECT run_at_ms, body FROM job WHERE job.shard_id = s.shard_id AND order_key IS NULL AND fence IS NULL
+      ORDER BY run_at_ms, id LIMIT 1) AS later
+    WHERE run_at_ms <= arg.now_ms)) AS first
+  GROUP BY page.queue_id)
+SELECT page.name, page.shards, page.config, counted.*, due.run_at_ms, due.body
+FROM page JOIN counted USING (queue_id) LEFT JOIN due USING (queue_id)
+ORDER BY page.name;
+
 -- name: queue_tenants
 -- Tenants after a name, by name.
 --

@@ -5,7 +5,7 @@
 -- restart, orders otherwise. So a cursor is given with the id of its server, and a scan that has lost its server starts
 -- again.
 --
--- uses     numbers, chunked, job_codec, shard, finished_jobs, dead_letters, bounded_scan
+-- uses     numbers, shard, records, finished_jobs, dead_letters, bounded_scan
 -- keys     the `m` key of a shard
 -- args     number of shards, now_ms or '', group, id of the cursor's server, cursor, about how many records to scan,
 --          after how many bytes to stop, '1' to read payloads and results; then 0
@@ -20,26 +20,6 @@ local GROUPS = {
   ended = { 'finished', finished_jobs.until_ms, finished_jobs.without_result },
   dead = { 'dead_letters', dead_letters.until_ms },
 }
-
-local function alive(s, ids, bodies, with_payloads)
-  local names, flat, n = s.names, {}, 0
-  if not with_payloads then
-    for i = 1, #ids do
-      bodies[i] = job_codec.without_payload(bodies[i])
-    end
-  end
-  local has_active, has_blocked = call('ZCARD', names.leases) > 0, call('HLEN', names.blocked) > 0
-  local order_keys = chunked.get_scores(names.ready, ids)
-  local deliveries = has_active and chunked.get_values(names.deliveries, ids) or {}
-  local ends = has_active and chunked.get_scores(names.leases, ids) or {}
-  local blocked = has_blocked and chunked.get_values(names.blocked, ids) or {}
-  for i = 1, #ids do
-    flat[n + 1], flat[n + 2], flat[n + 3] = ids[i], bodies[i], order_keys[i]
-    flat[n + 4], flat[n + 5], flat[n + 6] = deliveries[i] or false, ends[i] or false, blocked[i] or false
-    n = n + 6
-  end
-  return flat
-end
 
 -- The records that have not expired.
 local function kept(s, members, values, until_ms, shorten)
@@ -77,7 +57,7 @@ local function run(keys, args)
       shard.server_id(),
       next_cursor,
       until_ms and kept(s, members, values, until_ms, not with_payloads and shorten)
-        or alive(s, members, values, with_payloads),
+        or records.of_live(s, members, values, with_payloads),
     },
   }
 end

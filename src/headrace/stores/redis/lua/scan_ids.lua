@@ -1,22 +1,11 @@
 -- A part of a scan over the ids of jobs in one state.
 --
--- uses     numbers, shard, finished_jobs, bounded_scan
+-- uses     numbers, shard, records, finished_jobs, bounded_scan
 -- keys     the `m` key of a shard
 -- args     number of shards, state, cursor of the scan, about how many ids to scan, after how many bytes to stop, the
 --          id behind which and the id before which ids are wanted, each or ''; then 0
 -- answers  nil when the shard does not exist, else epoch, seq, the next cursor ('0' at the end) and the ids
 -- flags    no-writes
-local function is_before(one, other)
-  -- By byte; Lua would compare by the server's locale.
-  for at = 1, math.min(#one, #other) do
-    local left, right = byte(one, at), byte(other, at)
-    if left ~= right then
-      return left < right
-    end
-  end
-  return #one < #other
-end
-
 local function is_finished_as(state)
   return function(_, _, packed)
     return finished_jobs.state(packed) == state
@@ -53,7 +42,7 @@ local function run(keys, args)
   local members, values, cursor = bounded_scan.read(command, key, args[3], limit, bytes)
   local ids, n = {}, 0
   for at, id in ipairs(members) do
-    local is_wanted = is_before(args[6], id) and (args[7] == '' or is_before(id, args[7]))
+    local is_wanted = records.is_before(args[6], id) and (args[7] == '' or records.is_before(id, args[7]))
     if is_wanted and (not condition or condition(s, id, values[at])) then
       n = n + 1
       ids[n] = id

@@ -22,6 +22,12 @@ SELECT body FROM dead_letter WHERE shard_id = ? AND id = ? ORDER BY number;
 -- args     shard_id, after, limit
 SELECT body FROM dead_letter WHERE shard_id = ? AND number > ? ORDER BY number LIMIT ?;
 
+-- name: dead_letter_page
+-- Dead letters below a number, the newest first.
+--
+-- args     shard_id, number, limit
+SELECT body FROM dead_letter WHERE shard_id = ? AND number < ? ORDER BY number DESC LIMIT ?;
+
 -- name: dead_letter_write
 -- Write a dead letter.
 --

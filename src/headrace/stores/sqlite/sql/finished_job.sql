@@ -62,6 +62,13 @@ SELECT id FROM finished_job WHERE shard_id = ? AND id > ? AND state = ? ORDER BY
 -- args     shard_id, after id, finished jobs between
 SELECT id FROM finished_job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?;
 
+-- name: finished_job_page
+-- Finished jobs of a range of keys, the newest first, without results.
+--
+-- args     lowest key, key above the range, limit
+SELECT finished_job_id, id, state, pinned, until_ms, body, NULL FROM finished_job
+WHERE finished_job_id >= ? AND finished_job_id < ? ORDER BY finished_job_id DESC LIMIT ?;
+
 -- name: finished_job_scan
 -- Finished jobs behind an id, by id.
 --

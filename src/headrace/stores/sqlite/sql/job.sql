@@ -133,6 +133,34 @@ SELECT id FROM job INDEXED BY job_lease WHERE shard_id = ? AND fence IS NOT NULL
 -- args     shard_id, after id, jobs between
 SELECT id FROM job WHERE shard_id = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?;
 
+-- name: job_page_ready
+-- Ready jobs behind an order key, in the order of claims, without payloads.
+--
+-- args     shard_id, after order key, limit
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, x''
+FROM job WHERE shard_id = ? AND order_key > ? ORDER BY order_key LIMIT ?;
+
+-- name: job_page_later
+-- Later jobs behind a time and id, by that, without payloads.
+--
+-- args     shard_id, after run_at_ms, after id, limit
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, x''
+FROM job WHERE shard_id = ? AND order_key IS NULL AND fence IS NULL AND (run_at_ms, id) > (?, ?)
+ORDER BY run_at_ms, id LIMIT ?;
+
+-- name: job_page_active
+-- Active jobs behind the end of a lease and an id, by that, without payloads.
+--
+-- args     shard_id, after expires_at_ms, after id, limit
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, x''
+FROM job WHERE shard_id = ? AND fence IS NOT NULL AND (expires_at_ms, id) > (?, ?) ORDER BY expires_at_ms, id LIMIT ?;
+
+-- name: job_ready_before
+-- How many ready jobs have a lower order key, up to a limit.
+--
+-- args     shard_id, order key, limit
+SELECT count(*) FROM (SELECT 1 FROM job WHERE shard_id = ? AND order_key < ? LIMIT ?);
+
 -- name: job_scan
 -- Waiting and active jobs behind an id, by id.
 --

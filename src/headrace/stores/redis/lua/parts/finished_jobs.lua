@@ -9,7 +9,8 @@
 -- that a sweep by count need not read the finished jobs. Its first entry has the number `finished_number`, and no entry
 -- is removed from the middle, so a number leads to an entry; all finished jobs of a call are packed with the number of
 -- the first, so that it is packed once. A finished job that is dropped early leaves an empty entry. A sorted set would
--- cost three times as much. The sorted set `op` has the pinned ones by the end of their time.
+-- cost three times as much. The sorted set `op` has the pinned ones by the end of their time, `oq` by a number that grows:
+-- that of an event of the call, which has one for each job.
 
 local finished_jobs = {}
 
@@ -51,13 +52,15 @@ function finished_jobs.put(s, id, head, state, result)
     counters.over_at = until_ms
   end
   if not finished then
-    finished = { unpinned = {}, pinned = {}, done = 0 }
+    finished = { unpinned = {}, pinned = {}, pinned_order = {}, done = 0 }
     s.finished = finished
   end
   local start = finished.start
   if pin_ms > 0 then
     start = struct_pack('>c1I6I6I6', '1', s.now, until_ms, 0)
-    finished.pinned[#finished.pinned + 1], finished.pinned[#finished.pinned + 2] = until_ms, id
+    local n = #finished.pinned
+    finished.pinned[n + 1], finished.pinned[n + 2] = until_ms, id
+    finished.pinned_order[n + 1], finished.pinned_order[n + 2] = counters.seq + n / 2 + 1, id
   else
     counters.finished_number = counters.finished_number + 1
     if not start then
@@ -92,6 +95,7 @@ end
 local function id_of(entry)
   return byte(entry) == 0 and sub(entry, 2) or entry
 end
+finished_jobs.id_of = id_of
 
 -- Empty an entry of the list. `newest` is the number of its first entry, `first` the number of the first job that ended
 -- in the same call, which ended at most a batch.
@@ -124,6 +128,7 @@ local function remove_from_order(s, ids, newest)
     end
   end
   chunked.run('ZREM', s.names.finished_pinned, pinned, #pinned)
+  chunked.run('ZREM', s.names.finished_pinned_order, pinned, #pinned)
   return existing
 end
 
@@ -133,6 +138,7 @@ local function put_all(s, finished)
   chunked.run('HSET', s.names.finished, finished, #finished)
   chunked.run('LPUSH', s.names.finished_unpinned, finished.unpinned, #finished.unpinned)
   chunked.run('ZADD', s.names.finished_pinned, finished.pinned, #finished.pinned)
+  chunked.run('ZADD', s.names.finished_pinned_order, finished.pinned_order, #finished.pinned_order)
 end
 
 -- Write the finished jobs of a call, and its drops.
@@ -269,6 +275,7 @@ local function sweep_pinned(s, limit)
   if #ids > 0 then
     local found = chunked.get_values(s.names.finished, ids)
     chunked.run('ZREM', s.names.finished_pinned, ids, #ids)
+    chunked.run('ZREM', s.names.finished_pinned_order, ids, #ids)
     drop_unlisted(s, ids, found)
   end
   return #ids

@@ -15,6 +15,7 @@ local SUFFIXES = {
   finished = 'o',
   finished_unpinned = 'ol',
   finished_pinned = 'op',
+  finished_pinned_order = 'oq',
   workers = 'w',
   workers_seen = 'ws',
   dead_letters = 'd',

@@ -174,6 +174,12 @@ LIST_IDS_KEPT_MAX: Final = 250_000
 """Ids that a store without an index by id caches for the next pages of a list: some 20 MB. A list of a million jobs
 reads all ids five times then, not a thousand times."""
 
+PARK_WAIT_MS_MAX: Final = 60_000
+"""How long a claim may wait for work: below the idle time-outs of most proxies."""
+
+PARK_PAUSE_MS_MAX: Final = 250
+"""Between hints that lead to no job, which others take first."""
+
 AHEAD_MAX: Final = 10_000
 """Jobs counted ahead of one: PostgreSQL and SQLite read an index entry for each."""
 

@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from headrace import Feeds, Refused, StoreUnavailable, Subscription
-from headrace.feeds import hub
+from headrace.feeds import hub, log_hub
 from headrace.model.limits import FEED_RETRY_MS
 from headrace.testing import FaultyStore
 from headrace.testing.faults import ForwardingStore, StoreCall
@@ -17,7 +17,7 @@ SUBSCRIBERS = 1_000
 
 def hubs() -> int:
     """Those of the running event loop."""
-    return sum(key[0] is asyncio.get_running_loop() for key in hub._HUBS)
+    return sum(key[0] is asyncio.get_running_loop() for key in log_hub._HUBS)
 
 
 async def test_a_thousand_subscribers_cost_the_store_as_much_as_one(faulty: FaultyStore) -> None:

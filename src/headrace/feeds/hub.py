@@ -1,16 +1,15 @@
 """Reads the log of a feed once for all its subscribers on an event loop."""
 
 import asyncio
-import contextvars
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, Literal
-from weakref import WeakSet
 
 from headrace.client.codec import Codec
-from headrace.client.tasks import UNANSWERED, feed_backoff, retry_forever
+from headrace.client.tasks import retry_forever
 from headrace.feeds.change import Change, live, of_item, of_log
 from headrace.feeds.context import snapshot
+from headrace.feeds.log_hub import Key, LogHub, shared_hub
 from headrace.model.feed import Changed, FeedCursor, FeedName
 from headrace.model.limits import FEED_LOOK_MS, HUB_BYTES_MAX, HUB_CHANGES_MAX
 from headrace.model.results import ItemsSnapshot
@@ -99,84 +98,29 @@ class ChangeWindow:
         return page if fits else None
 
 
-Key = tuple[asyncio.AbstractEventLoop, int, FeedName]
-_HUBS: dict[Key, "Hub"] = {}
-
-
 def hub_of(store: Store, feed: FeedName) -> "Hub":
     """The hub of a feed on the running event loop."""
-    loop = asyncio.get_running_loop()
-    key = loop, id(store), feed
-    hub = _HUBS.get(key)
-    if hub is None:
-        _forget_dropped(loop)
-        hub = _HUBS[key] = Hub(store, feed, key)
-    return hub
+    return shared_hub(store, feed, lambda key: Hub(store, feed, key))
 
 
-def _forget_dropped(loop: asyncio.AbstractEventLoop) -> None:
-    for key, hub in list(_HUBS.items()):
-        if key[0].is_closed():
-            _HUBS.pop(key, None)
-        elif key[0] is loop and not hub.subscribers:
-            hub.stop()
-
-
-class Hub:
-    """Follows the log of a feed for all subscribers of an event loop, each of which keeps its own position.
-
-    It starts at the position of the first subscriber that has reached the end. Its window has the latest changes; a
-    subscriber further behind, or elsewhere, reads by itself. So a slow subscriber delays no other, and no buffer grows.
-    """
+class Hub(LogHub[FeedCursor]):
+    """Follows the log of a feed."""
 
     def __init__(self, store: Store, feed: FeedName, key: Key) -> None:
-        self.loop = key[0]
-        self.end: FeedCursor | None = None
-        """The position up to which it has read; None while it does not read."""
+        super().__init__(key)
         self.lost: tuple[FeedCursor, Literal["gap", "gone"]] | None = None
         """The position where it could not continue, and the reason."""
-        self.is_over = False
-        self.error: Exception | None = None
-        """The unexpected error that ended it."""
-        self.subscribers: WeakSet[object] = WeakSet()
         self._store = store
         self._feed = feed
-        self._key = key
         self._window = ChangeWindow()
-        self._waiters: dict[asyncio.Future[None], None] = {}
-        self._reader: asyncio.Task[None] | None = None
         self._swept_at = self.loop.time()
         self._presents = SingleFlight(self._read_present)
         self._births = SingleFlight(self._wait_for_birth)
         self._deletion: tuple[str, asyncio.Task[Changed | None]] | None = None
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether it may be used on the running event loop."""
-        return not self.is_over and self.loop is asyncio.get_running_loop()
-
     def page_behind(self, cursor: FeedCursor) -> LogPage | None:
         """The page with the change after a cursor, if it was read lately."""
         return self._window.page_behind(cursor)
-
-    def follow(self, cursor: FeedCursor) -> None:
-        """Start to read at `cursor`, where the log ended a moment ago, unless it is reading."""
-        if self.end is None:
-            self.end = cursor
-            # In its own context: it outlives the first request.
-            self._reader = self.loop.create_task(self._read(), name="headrace-feed", context=contextvars.Context())
-
-    def waiter(self) -> "asyncio.Future[None]":
-        """A future, done when the hub has read something or cannot continue. Pass it to `forget` when no longer
-        needed."""
-        # Not an asyncio.Event: a thousand subscribers would each pay for it.
-        waiter = self.loop.create_future()
-        self._waiters[waiter] = None
-        return waiter
-
-    def forget(self, waiter: "asyncio.Future[None]") -> None:
-        """Drop a waiter."""
-        self._waiters.pop(waiter, None)
 
     async def present(self) -> PresentItems:
         """All items."""
@@ -194,51 +138,20 @@ class Hub:
             self._deletion = birth, task
         return await asyncio.shield(self._deletion[1])
 
-    def leave(self, subscriber: object) -> None:
-        """Remove a subscriber; the last one stops the hub."""
-        self.subscribers.discard(subscriber)
-        if not self.subscribers:
-            self.stop()
-
     def stop(self) -> None:
-        """Stop reading, and remove this hub."""
-        if self._reader is not None:
-            self._reader.cancel()
         self._presents.close()
         self._births.close()
-        self._end()
+        super().stop()
 
-    def _end(self) -> None:
-        self.is_over = True
+    def _drop_window(self) -> None:
         self._window = ChangeWindow()
-        if _HUBS.get(self._key) is self:
-            del _HUBS[self._key]
-        self._wake_waiters()
 
-    async def _read(self) -> None:
-        backoff = feed_backoff()
-        try:
-            while self.subscribers:
-                try:
-                    woken = await self._store.signals.changed(self._feed, self.end, FEED_LOOK_MS)
-                    has_changes = await self._catch_up()
-                    if self.end is None:
-                        return  # the next subscriber starts it at another position
-                    await self._sweep_if_due()
-                except UNANSWERED:
-                    await backoff.pause()
-                else:
-                    if has_changes or not woken:
-                        backoff.reset()
-                    else:
-                        await backoff.pause()  # woken without a change: avoid a busy loop
-            self._end()  # all subscribers were garbage-collected without being closed
-        except Exception as error:  # noqa: BLE001 - raised by the subscribers
-            self.error = error
-            self._end()
-        except BaseException:
-            self._end()
-            raise
+    async def _advance(self) -> bool:
+        woken = await self._store.signals.changed(self._feed, self.end, FEED_LOOK_MS)
+        has_changes = await self._catch_up()
+        if self.end is not None:
+            await self._sweep_if_due()
+        return woken and not has_changes
 
     async def _catch_up(self) -> bool:
         """Read the new changes; whether there were any."""
@@ -250,7 +163,7 @@ class Hub:
             if answer.status != "kept":
                 self.lost = self.end, answer.status
                 self.end = None
-                self._window = ChangeWindow()
+                self._drop_window()
             elif answer.rows:
                 assert answer.cursor is not None  # there are rows
                 self._window.add(LogPage(self._feed, self.end, answer.rows, answer.cursor))
@@ -260,12 +173,6 @@ class Hub:
             has_changes = True
             self._wake_waiters()
         return has_changes
-
-    def _wake_waiters(self) -> None:
-        waiters, self._waiters = self._waiters, {}
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     async def _sweep_if_due(self) -> None:
         """Evict expired items, once in a while."""

@@ -238,7 +238,7 @@ class Subscription(ChangeStream):
                 if hub.end != self._position:
                     await self._catch_up(hub, self._position)
                     return
-                await self._wait_for_hub(hub)
+                await hub.wait()
                 if hub.is_over:
                     return  # the next call joins another
         elif self._is_missing:
@@ -246,16 +246,6 @@ class Subscription(ChangeStream):
             self._is_missing = False
         else:
             await self._begin(hub)
-
-    async def _wait_for_hub(self, hub: Hub) -> None:
-        waiter = hub.waiter()
-        try:
-            await waiter
-        except BaseException:
-            hub.forget(waiter)
-            raise
-        if hub.error is not None:
-            raise hub.error
 
     async def _begin(self, hub: Hub) -> None:
         """Take the items."""
@@ -282,7 +272,7 @@ class Subscription(ChangeStream):
             self._is_at_end = False  # if the hub never gets here, the store lost changes: check again
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FEED_LOOK_MS / 1_000):
-                    await self._wait_for_hub(hub)
+                    await hub.wait()
         else:
             await self._read(hub, position)
 

@@ -123,6 +123,54 @@ class Call(Struct, kw_only=True):
         return self.write_format.is_packed
 
 
+def get(
+    name: str,
+    path: str,
+    summary: str,
+    scope: frozenset[str],
+    handler: Handler,
+    answer: Any,
+    *problems: str,
+    **more: Any,
+) -> Operation:
+    """An operation that reads and answers 200."""
+    return Operation(
+        name=name,
+        method="GET",
+        path=path,
+        summary=summary,
+        scopes=scope,
+        handler=handler,
+        answers={200: answer},
+        problems=problems,
+        **more,
+    )
+
+
+def post(
+    name: str,
+    path: str,
+    summary: str,
+    scope: frozenset[str],
+    handler: Handler,
+    body: Any,
+    answer: Any,
+    *problems: str,
+    **more: Any,
+) -> Operation:
+    """An operation with a body that answers 200; it counts as a write unless `rate` says otherwise."""
+    fields: dict[str, Any] = {"method": "POST", "answers": {200: answer}, "rate": "write"} | more
+    return Operation(
+        name=name, path=path, summary=summary, scopes=scope, handler=handler, body=body, problems=problems, **fields
+    )
+
+
+class ShardsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The number of shards, for a caller that knows the queue: then an unknown queue is not refused."""
+
+    shards: int | None = None
+
+
 def scopes(*names: str) -> frozenset[str]:
     """Scopes of which a caller needs one."""
     return frozenset(names)

@@ -54,7 +54,7 @@ async def _claim_in_line(call: Call, request: ClaimRequest, claims: Claims, wait
     deadline_ms = monotonic_ms() + wait_ms
     lines: ClaimLines = call.service.shared.setdefault("claims", ClaimLines())
     async with lines.enter(request.queues) as turn:
-        if not await first_of(turn.acquire(), *_ends(call), asyncio.sleep(wait_ms / 1_000)):
+        if not await first_of(turn.acquire(), *wait_ends(call), asyncio.sleep(wait_ms / 1_000)):
             return claims
         try:
             return await _claim_when_ready(call, request, claims, deadline_ms)
@@ -68,7 +68,7 @@ async def _claim_when_ready(call: Call, request: ClaimRequest, claims: Claims, d
         if claims.next_at_ms is not None:
             pause_ms = min(left_ms, max(claims.next_at_ms - claims.now_ms, 0))
         wait = call.store.signals.wait(request.queues, pause_ms)
-        if await first_of(wait, *_ends(call)) is None:
+        if await first_of(wait, *wait_ends(call)) is None:
             break
         claims = await call.store.jobs.claim(request)
         if claims.items:
@@ -76,7 +76,7 @@ async def _claim_when_ready(call: Call, request: ClaimRequest, claims: Claims, d
     return claims
 
 
-def _ends(call: Call) -> list[Any]:
+def wait_ends(call: Call) -> list[Any]:
     """What ends a wait early: the client leaves, or the service stops."""
     return [*([] if call.gone is None else [call.gone]), call.service.shutdown.wait()]
 
@@ -113,7 +113,7 @@ async def wait(call: Call) -> Reply:
     body: WaitBody = call.body
     check_int("timeout_ms", body.timeout_ms, 0, POLL_MS_MAX)
     queues = await queues_of_fields(call, body.queues)
-    ready = await first_of(call.store.signals.wait(queues, body.timeout_ms), *_ends(call))
+    ready = await first_of(call.store.signals.wait(queues, body.timeout_ms), *wait_ends(call))
     return Reply(200, ReadyAnswer(bool(ready)))
 
 

@@ -31,17 +31,17 @@ def fresh_url(name: str, folder: Path) -> str:
     return SHARED_URLS[name](folder)
 
 
-def ask(url: str, question: Callable[[Store], Awaitable[Found]]) -> Found:
-    """What the store at a URL answers."""
+def call_store(url: str, use: Callable[[Store], Awaitable[Found]]) -> Found:
+    """The result of a call to the store at a URL."""
 
-    async def asked() -> Found:
+    async def call() -> Found:
         store = await open_store(url)
         try:
-            return await question(store)
+            return await use(store)
         finally:
             await store.close()
 
-    return asyncio.run(asked())
+    return asyncio.run(call())
 
 
 class Batch:

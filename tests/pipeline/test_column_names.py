@@ -47,8 +47,8 @@ def test_every_column_is_written_without_quotes_in_duckdb(names: list[str]) -> N
     no_columns = {word for word, category in keywords if category in ("reserved", "type_function")}
 
     for name in names:
-        asked = f'SELECT {name}, t.{name} FROM (SELECT 1 AS "{name}") t WHERE {name} = 1 ORDER BY {name}'  # noqa: S608 - ours
-        assert duckdb.execute(asked).fetchall() == [(1, 1)]
+        query = f'SELECT {name}, t.{name} FROM (SELECT 1 AS "{name}") t WHERE {name} = 1 ORDER BY {name}'  # noqa: S608 - ours
+        assert duckdb.execute(query).fetchall() == [(1, 1)]
 
     assert len(names) > 80
     assert not no_columns.intersection(names)
@@ -63,9 +63,9 @@ def test_every_column_is_written_without_quotes_in_spark_also_where_it_is_strict
             row["keyword"].lower() for row in spark.sql("SELECT keyword FROM sql_keywords() WHERE reserved").collect()
         }
         columns = ", ".join(f"t.{name}, {name} + 1 AS {name}" for name in names)
-        given = ", ".join(f"`{name}`" for name in names)
+        quoted_names = ", ".join(f"`{name}`" for name in names)
         ones = ", ".join("1" * len(names))
-        rows = spark.sql(f"SELECT {columns} FROM VALUES ({ones}) AS t({given})").collect()  # noqa: S608 - our own names
+        rows = spark.sql(f"SELECT {columns} FROM VALUES ({ones}) AS t({quoted_names})").collect()  # noqa: S608 - our own names
     finally:
         spark.conf.unset(ANSI)
 

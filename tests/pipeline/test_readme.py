@@ -20,15 +20,15 @@ def test_the_first_program_is_the_first_example() -> None:
 def test_the_journal_of_the_readmes_first_job_is_what_its_spark_block_shows(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "HEADRACE_URL"}
 
-    told = [
+    lines = [
         subprocess.run(
             [sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
         ).stdout
         for program in (PROGRAMS[0], PROGRAMS[-1])
     ]
 
-    assert told[0] == "welcomed user 42\n"
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in told[1].splitlines() if "mail" in line]
+    assert lines[0] == "welcomed user 42\n"
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1].splitlines() if "mail" in line]
     assert sorted(rows) == [
         ["default", "mail", "NULL", "claimed", "1"],
         ["default", "mail", "welcome", "done", "1"],

@@ -117,9 +117,9 @@ def test_numbers_are_short_where_they_are_large_and_never_vanish() -> None:
 
 
 def test_whatever_is_no_markup_is_escaped() -> None:
-    made = tag("p", "<b>&\x00", Html("<i>"), None, 7, title='"><x>', hidden=True, id=None, data_view="a")
+    element = tag("p", "<b>&\x00", Html("<i>"), None, 7, title='"><x>', hidden=True, id=None, data_view="a")
 
-    assert str(made) == ('<p title="&quot;&gt;&lt;x&gt;" hidden data-view="a">&lt;b&gt;&amp;\ufffd<i>7</p>')
+    assert str(element) == ('<p title="&quot;&gt;&lt;x&gt;" hidden data-view="a">&lt;b&gt;&amp;\ufffd<i>7</p>')
     assert str(joined("a<", None)) == "a&lt;"
 
 

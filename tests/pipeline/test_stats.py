@@ -14,19 +14,19 @@ NOON = 1_700_049_600_000
 Row = dict[str, Any]
 
 
-def event(name: str, at_s: float, kind: str | None = "k", **given: Any) -> Row:
+def event(name: str, at_s: float, kind: str | None = "k", **fields: Any) -> Row:
     blank: Row = dict.fromkeys(JOURNAL.names)
     place = {"tenant": "acme", "queue": "mail", "shard": 0, "epoch": 1, "seq": 1}
     return (
         blank
         | place
         | {"event": name, "happened_at": instant(NOON + int(at_s * 1_000)), "kind": kind, "id": "a"}
-        | given
+        | fields
     )
 
 
-def end(name: str, at_s: float, wait_ms: int, run_ms: int, **given: Any) -> Row:
-    return event(name, at_s, fence=1, wait_ms=wait_ms, run_ms=run_ms, **given)
+def end(name: str, at_s: float, wait_ms: int, run_ms: int, **fields: Any) -> Row:
+    return event(name, at_s, fence=1, wait_ms=wait_ms, run_ms=run_ms, **fields)
 
 
 def frame(spark: SparkSession, rows: list[Row]) -> DataFrame:

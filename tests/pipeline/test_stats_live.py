@@ -16,8 +16,8 @@ from headrace.pipeline.stats.live import BatchStats
 from headrace.pipeline.stats.run import follow_stats, read_stats, write_stats
 from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
-from tests.pipeline.filled_journals import T0, Story, fill, keep, tell
-from tests.pipeline.shared_stores import SERVED, ask, fresh_url
+from tests.pipeline.filled_journals import T0, Story, fill, fill_store, keep
+from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
 from tests.pipeline.stats_by_hand import Place, Row
 from tests.pipeline.stats_checks import SECONDS_MAX, WINDOW_MS, cursor_of, expected, follow, items_of, rows_in
 from tests.support.process import wait_until
@@ -35,10 +35,10 @@ def test_statistics_equal_plain_python_with_late_events_and_a_rerun_changes_noth
 ) -> None:
     """K29: they are published to the tenants' feeds, where a rerun leaves them alone."""
     url, folder = fresh_url(name, tmp_path), tmp_path / "stats"
-    tell(url, bustle(MAIL, 60), bustle(NEWS, 20, seed=2))
+    fill_store(url, bustle(MAIL, 60), bustle(NEWS, 20, seed=2))
     follow(spark, url, folder, events_max=300)
     # Late: another queue tells of a time that is long counted.
-    tell(url, bustle(LATE, 30, seed=3, begin_ms=T0 - 15_000))
+    fill_store(url, bustle(LATE, 30, seed=3, begin_ms=T0 - 15_000))
     follow(spark, url, folder)
     right, cursors, files = expected(url, MAIL, NEWS, LATE), cursors_of(url), bytes_in(folder)
 
@@ -56,12 +56,12 @@ def test_statistics_survive_a_shard_ten_hours_behind_small_batches_and_falls_bef
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder, batches = sqlite_url(tmp_path), tmp_path / "stats", list[BatchStats]()
-    tell(url, bustle(MAIL, 20), fill(LATE, 40, every_ms=TEN_HOURS_MS // 40), make_feed("queue"))
+    fill_store(url, bustle(MAIL, 20), fill(LATE, 40, every_ms=TEN_HOURS_MS // 40), make_feed("queue"))
 
     # The table is written, and the feed refuses; then it is published, and the batch is not committed.
     with pytest.raises(StreamingQueryException, match="is an item queue"):
         follow(spark, url, folder, events_max=80)
-    tell(url, delete_feed)
+    fill_store(url, delete_feed)
     with pytest.raises(StreamingQueryException, match="fell over"):
         follow(spark, url, folder, events_max=80, on_batch=fall_over)
     follow(spark, url, folder, events_max=80, on_batch=batches.append)
@@ -77,13 +77,13 @@ def test_the_backlog_is_not_known_after_a_loss_until_the_history_brings_the_lost
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "stats"
-    tell(url, fill(NEWS, 24))
+    fill_store(url, fill(NEWS, 24))
     follow(spark, url, folder)
-    tell(url, fill(NEWS, 16, since=24))
+    fill_store(url, fill(NEWS, 16, since=24))
     whole = journal_of(spark, url).frame.toArrow()
     right = expected(url, NEWS)
 
-    tell(url, keep(Shard(NEWS), 5))
+    fill_store(url, keep(Shard(NEWS), 5))
     kept = journal_of(spark, url).frame.where("seq > 40")
     follow(spark, url, folder, fail_on_loss=False)
     torn = rows_in(spark, folder)
@@ -100,7 +100,7 @@ def test_the_backlog_is_not_known_after_a_loss_until_the_history_brings_the_lost
 
 def test_statistics_are_made_anew_by_other_windows(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "stats"
-    tell(url, fill(NEWS, 40))
+    fill_store(url, fill(NEWS, 40))
     follow(spark, url, folder, feed=None)
     journal = journal_of(spark, url)
 
@@ -118,7 +118,7 @@ def test_two_runs_at_once_count_each_event_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "stats"
-    tell(url, fill(NEWS, 24))
+    fill_store(url, fill(NEWS, 24))
     journal, commit, met = journal_of(spark, url), stats_of.commit, list[int]()
 
     def met_by_another(*args: Any) -> None:
@@ -138,14 +138,14 @@ def test_a_rerun_leaves_a_full_feed_as_it_is_from_the_same_folder_and_from_a_new
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "stats"
-    tell(url, make_feed("feed", "birch", items_max=2), fill(NEWS, 40))
+    fill_store(url, make_feed("feed", "birch", items_max=2), fill(NEWS, 40))
     follow(spark, url, folder, events_max=15)
     before, full = cursor_of(url, "birch"), items_of(url, "birch")
 
     again = write_stats(spark, journal_of(spark, url), folder, url=url, feed="stats")
     follow(spark, url, tmp_path / "new", events_max=15)
     after = cursor_of(url, "birch")
-    tell(url, fill(NEWS, 10, since=40))
+    fill_store(url, fill(NEWS, 10, since=40))
     follow(spark, url, tmp_path / "new")
 
     right = expected(url, NEWS)
@@ -156,11 +156,11 @@ def test_a_rerun_leaves_a_full_feed_as_it_is_from_the_same_folder_and_from_a_new
 
 def test_an_event_is_in_the_feed_within_seconds_while_the_query_runs(spark: SparkSession, tmp_path: Path) -> None:
     url, batches = sqlite_url(tmp_path), list[BatchStats]()
-    tell(url, fill(NEWS, 1))
+    fill_store(url, fill(NEWS, 1))
     query = follow_stats(spark, url, tmp_path / "stats", window_ms=WINDOW_MS, every_ms=200, on_batch=batches.append)
     try:
         wait_until(lambda: opened_in(url) == [1], "the first event in the feed", SECONDS_MAX)
-        tell(url, fill(NEWS, 2, since=1))
+        fill_store(url, fill(NEWS, 2, since=1))
         wait_until(lambda: opened_in(url) == [3], "the next events in the feed", LIVE_SECONDS_MAX)
     finally:
         query.stop()
@@ -218,4 +218,4 @@ def open_jobs(url: str) -> dict[str, int]:
         found = {queue.name: await store.queues.counts(queue, now_ms=T0) for queue in (MAIL, NEWS, LATE)}
         return {name: counts.waiting + counts.active for name, counts in found.items()}
 
-    return ask(url, read)
+    return call_store(url, read)

@@ -45,8 +45,8 @@ def rows_of(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def start(frame: DataFrame, url: str, checkpoint: Path, **options: str) -> StreamingQuery:
-    given = {"url": url, "queue": "mail", "shards": "2", "report": REPORT, "checkpointLocation": str(checkpoint)}
-    writer = frame.writeStream.format("headrace").options(**(given | options))
+    settings = {"url": url, "queue": "mail", "shards": "2", "report": REPORT, "checkpointLocation": str(checkpoint)}
+    writer = frame.writeStream.format("headrace").options(**(settings | options))
     return writer.trigger(availableNow=True).start()
 
 

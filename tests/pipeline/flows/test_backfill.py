@@ -14,7 +14,7 @@ from headrace.pipeline import DataDir, backfill_jobs
 from headrace.pipeline.flows.backfill import job_rows, jobs_behind
 from headrace.stores.contract.store import Store
 from tests.pipeline.by_hand import ENQUEUED, Row, frame_of
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.pipeline.writes import drain, waiting
 
 MAIL, PLAIN = Queue("mail", "acme", 2), Queue("plain", "acme")
@@ -125,7 +125,7 @@ def url(tmp_path: Path) -> str:
             await store.jobs.enqueue([job])
         await store.jobs.enqueue([Job(queue=PLAIN, id="p", kind="good", payload=b'"lost"')])
 
-    ask(url, send)
+    call_store(url, send)
     drain(url, MAIL)
     drain(url, PLAIN)
     return url
@@ -174,7 +174,7 @@ def test_jobs_that_were_not_counted_are_not_enqueued(spark: SparkSession, url: s
     data_dir, where = DataDir(tmp_path / "headrace-data"), "event = 'done' and kind = 'good' and queue = 'mail'"
 
     would = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
-    ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="late", kind="good", payload=b"1")]))
+    call_store(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="late", kind="good", payload=b"1")]))
     drain(url, MAIL)
     done = backfill_jobs(spark, url, data_dir, where, name="fix", happened_before_ms=would.happened_before_ms)
     later = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)

@@ -62,7 +62,11 @@ class DeltaLog:
                     mode="ignore",
                     partition_by=list(layout.partition_by),
                     name=layout.name,
-                    configuration={"delta.logRetentionDuration": _LOG_KEPT},
+                    configuration={
+                        "delta.logRetentionDuration": _LOG_KEPT,
+                        # A reader would take a column that it expects statistics of, and that has none, for empty.
+                        "delta.dataSkippingStatsColumns": ",".join(layout.stats),
+                    },
                     storage_options=self._location.storage_options(),
                 )
                 self._sync(-1)

@@ -190,12 +190,13 @@ class _PastEvents:
         self._is_past = F.col("happened_at") <= F.timestamp_millis(F.lit(bound_ms))
         self._spark = spark
         self._options = {"url": url, "tenant": tenant, "queue": queue, "payloads": "true"}
-        self._source = events(spark, url, data_dir, tenant=tenant, queue=queue, origin=origin)
-        self.origin: Origin = self._source.origin
+        source = events(spark, url, data_dir, tenant=tenant, queue=queue, origin=origin)
+        self._rows = source.frame
+        self.origin: Origin = source.origin
 
     def check_payloads(self, data_dir: DataDir, payload: str) -> None:
         """Refuse a history without payloads: all jobs would be missing, even if the journal has their payloads."""
-        if self.origin == "history" and "payload" not in self._source.frame.columns:
+        if self.origin == "history" and "payload" not in self._rows.columns:
             raise BadConfig(
                 f"the history in {data_dir.history} was written without payloads, and a job needs one; take the events"
                 f" from the journal (origin journal), write a history with --payloads, or make payloads with {payload}"
@@ -207,7 +208,7 @@ class _PastEvents:
         Bodies that the journal lacks are looked up in the store, which is slow: then only `columns` are read, if any.
         """
         if self.origin == "history" or not bodies:
-            return self._source.frame.where(self._is_past)
+            return self._rows.where(self._is_past)
         selection = {"columns": ",".join(columns)} if columns else {}
         frame = self._spark.read.format("headrace").options(**self._options, **selection).load()
         return frame.where(self._is_past)

@@ -20,17 +20,18 @@ def read_history(spark: SparkSession, folder: str | Path | Location, *, where: S
     events are opened. Later filters on `day` skip folders, and on other columns row groups. What is added later is seen
     by who reads again.
     """
-    location, now = _newest(folder)
+    location, now = newest_version(folder)
     return read_version(spark, location, now, (), where)
 
 
 def history_files(folder: str | Path | Location, *, where: Sequence[Condition] = ()) -> list[str]:
     """The paths or URLs of the files that hold the events now, for engines that read Parquet and no table format."""
-    location, now = _newest(folder)
+    location, now = newest_version(folder)
     return [str(location.child(file.path)) for file in now.files(where)]
 
 
-def _newest(folder: str | Path | Location) -> tuple[Location, TableVersion]:
+def newest_version(folder: str | Path | Location) -> tuple[Location, TableVersion]:
+    """The folder of a history and its newest version; `BadConfig` when there is none."""
     location = Location.parse(folder)
     now = open_log(location).load()
     if now is None:

@@ -115,6 +115,6 @@ def held(events: Events) -> Iterator[Events]:
         return
     kept = events.frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield replace(events, frame=kept)
+        yield replace(events, rows=kept)
     finally:
         kept.unpersist()

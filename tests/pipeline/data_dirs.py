@@ -76,6 +76,7 @@ def failed_jobs(row: Row, jobs: int, message: str) -> list[Row]:
     return [
         {
             **row,
+            "day": datetime.fromtimestamp(row["last_seen"] / 1_000_000, UTC).date(),
             "id": row["id"] if number == 0 else f"{row['id']}-{number}",
             "shard": 0,
             "failures": row["failures"] - jobs + 1 if number == 0 else 1,

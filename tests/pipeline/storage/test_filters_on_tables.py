@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.pipeline.history.layout import history_table
-from headrace.pipeline.stats.columns import LAYOUT as STATS
 from headrace.pipeline.storage.layout import Layout
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import DataTable, open_table
@@ -30,7 +29,7 @@ Filter = tuple[str, Any]
 Engine = Callable[[DataTable, Sequence[Filter]], list[pa.Table]]
 LONG = 1_000
 HISTORY = history_table("unused", payloads=True).layout
-EVERY_LAYOUT = {layout.name: layout for layout in (HISTORY, STATS, *LAYOUTS.values())}
+EVERY_LAYOUT = {layout.name: layout for layout in (HISTORY, *LAYOUTS.values())}
 
 
 def value(name: str, kind: pa.DataType, number: int) -> Any:
@@ -98,7 +97,7 @@ def by_polars(table: DataTable, filters: Sequence[Filter]) -> list[pa.Table]:
     def term(column: str, wanted: Any) -> pl.Expr:
         if wanted is None or wanted is ...:
             return pl.col(column).is_null() if wanted is None else pl.col(column).is_not_null()
-        return pl.col(column) == wanted
+        return pl.col(column).eq(wanted)
 
     return [rows.filter(term(*each)).collect().to_arrow() for each in filters]
 
@@ -142,7 +141,7 @@ def texts(layout: Layout, rows: pa.Table) -> list[str]:
     return sorted(map(str, rows.select(layout.schema.names).cast(layout.schema).to_pylist()))
 
 
-@pytest.fixture(params=EVERY_LAYOUT.values(), ids=EVERY_LAYOUT.keys())
+@pytest.fixture(params=list(EVERY_LAYOUT.values()), ids=list(EVERY_LAYOUT))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> DataTable:
     """A table with the three files of its rows."""
     layout: Layout = request.param

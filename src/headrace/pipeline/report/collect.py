@@ -9,18 +9,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import BadConfig
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX, PAGE_KINDS_MAX, PAGE_SAMPLES_MAX
+from headrace.model.times import instant_text, read_instant_ms
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.report import queries
-from headrace.pipeline.report.model import WRITTEN_BY, Numbers, Scope, TimeSpan
+from headrace.pipeline.report.model import ALL, WRITTEN_BY, Numbers, Scope, TimeSpan
 from headrace.pipeline.report.part import EVERYTHING, ReportPart
 from headrace.pipeline.report.scopes import named_of, scopes_of, span_of
 from headrace.pipeline.report.views import Row, ViewRequest, views_of
-from headrace.pipeline.stats.run import read_stats
-from headrace.pipeline.stats.table import stats_table
+from headrace.pipeline.stats.table import open_before, read_windows, state_of
+from headrace.pipeline.storage.layout import Condition
 from headrace.pipeline.tables.errors import error_groups
 from headrace.pipeline.tables.usage import tenant_usage
-from headrace.pipeline.tables.write import read_table, table_of
+from headrace.pipeline.tables.write import table_of
 
+_DAY_MS = 86_400_000
 READ_TRIES = 5
 """How often the tables are read because one was replaced meanwhile, and its files are gone: others write tables less
 often than we read them."""
@@ -28,15 +30,37 @@ often than we read them."""
 T = TypeVar("T")
 
 
-def collect(spark: SparkSession, data_dir: DataDir, *, made_at_ms: int, part: ReportPart = EVERYTHING) -> Numbers:
-    """All that the report shows of a part. Tables that are not there are named in `lacking`; BadConfig if none is."""
-    there = [name for name in WRITTEN_BY if _is_there(data_dir, name)]
-    if not there:
+def collect(
+    spark: SparkSession,
+    data_dir: DataDir,
+    *,
+    made_at_ms: int,
+    part: ReportPart = EVERYTHING,
+    days: int = PAGE_DAYS_MAX,
+) -> Numbers:
+    """All that the report shows of a part, of so many last days that the tables have.
+
+    Tables that are not there are named in `lacking`; BadConfig if none is.
+    """
+    since = first_day(data_dir, days)
+    if since is None:
         raise BadConfig(
             f"there is no table in {data_dir.folder} to draw a report from; run headrace pipeline stats, jobs, errors"
             " and usage first, or name the folder that they have written to"
         )
-    return read_again(lambda: _collect(spark, data_dir, there, made_at_ms, part))
+    return read_again(lambda: _collect(spark, data_dir, since, made_at_ms, part))
+
+
+def first_day(data_dir: DataDir, days: int) -> str | None:
+    """The first of so many last days up to the latest that a table has; None when no table has rows."""
+    versions = [table_of(data_dir, name).version() for name in WRITTEN_BY]
+    last = max(
+        (day for now in versions if now is not None for file in now.files() if (day := file.partition["day"])),
+        default=None,
+    )
+    return (
+        None if last is None else instant_text(read_instant_ms("day", f"{last}T00:00:00Z") - (days - 1) * _DAY_MS)[:10]
+    )
 
 
 def read_again(ask: Callable[[], T]) -> T:
@@ -50,22 +74,36 @@ def read_again(ask: Callable[[], T]) -> T:
     raise AssertionError("there is at least one try")
 
 
-def _is_there(data_dir: DataDir, name: str) -> bool:
-    now = (stats_table(data_dir.location(name)) if name == "stats" else table_of(data_dir, name)).version()
-    return now is not None and bool(now.files())
-
-
-def _collect(
-    spark: SparkSession, data_dir: DataDir, there: Sequence[str], made_at_ms: int, part: ReportPart
-) -> Numbers:
-    tables = {name: part.of(read_table(spark, data_dir, name)) for name in there if name != "stats"}
-    stats = part.of(read_stats(spark, data_dir.location("stats"))).cache()
+def _collect(spark: SparkSession, data_dir: DataDir, since: str, made_at_ms: int, part: ReportPart) -> Numbers:
+    versions = {name: table_of(data_dir, name).version() for name in WRITTEN_BY}
+    there = [name for name, now in versions.items() if now is not None and now.files()]
+    recent: list[Condition] = [("day", ">=", since)]
+    tables = {name: part.of(table_of(data_dir, name).read(spark, where=recent)) for name in there if name != "stats"}
+    if "stats" not in there:
+        return _numbers(part, made_at_ms, there, None, [ALL], _ask_others(tables, [ALL]))
+    table, state = table_of(data_dir, "stats"), state_of(versions["stats"])
+    assert state is not None, "windows are committed with their state"
+    stats = part.of(read_windows(table, spark, state, since).select(*queries.READ)).cache()
     try:
         seen = _rows(queries.overview(stats))
         span, scopes = span_of(seen), scopes_of(seen)
-        asked = _ask(stats, tables, span, scopes, named_of(seen, scopes))
+        asked = _ask_others(tables, scopes)
+        asked.named = named_of(seen, scopes)
+        if span is not None:
+            _ask_stats(asked, stats, part.of(open_before(stats, state)), span)
     finally:
         stats.unpersist()
+    return _numbers(part, made_at_ms, there, span, scopes, asked)
+
+
+def _numbers(
+    part: ReportPart,
+    made_at_ms: int,
+    there: Sequence[str],
+    span: TimeSpan | None,
+    scopes: Sequence[Scope],
+    asked: ViewRequest,
+) -> Numbers:
     return Numbers(
         views=views_of(scopes, span, asked),
         span=span,
@@ -75,21 +113,17 @@ def _collect(
     )
 
 
-def _ask(
-    stats: DataFrame,
-    tables: dict[str, DataFrame],
-    span: TimeSpan | None,
-    scopes: Sequence[Scope],
-    named: Sequence[Scope],
-) -> ViewRequest:
-    asked = ViewRequest(named=named)
-    if span is not None:
-        shown = queries.scoped(stats, named)
-        asked.counts = _rows(queries.counts(shown, span))
-        asked.backlogs = _rows(queries.backlogs(shown, span))
-        asked.unknowns = _rows(queries.unknowns(shown))
-        asked.latencies = _rows(queries.latencies(shown, span))
-        asked.kinds = _rows(queries.kinds(shown, PAGE_KINDS_MAX))
+def _ask_stats(asked: ViewRequest, stats: DataFrame, openings: DataFrame, span: TimeSpan) -> None:
+    shown = queries.scoped(stats, asked.named)
+    asked.counts = _rows(queries.counts(shown, span))
+    asked.backlogs = _rows(queries.backlogs(shown, queries.scoped(openings, asked.named), span))
+    asked.unknowns = _rows(queries.unknowns(shown))
+    asked.latencies = _rows(queries.latencies(shown, span))
+    asked.kinds = _rows(queries.kinds(shown, PAGE_KINDS_MAX))
+
+
+def _ask_others(tables: dict[str, DataFrame], scopes: Sequence[Scope]) -> ViewRequest:
+    asked = ViewRequest()
     if "errors" in tables:
         asked.failures = _failures(tables["errors"], scopes)
     if "usage" in tables:

@@ -5,6 +5,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headrace.model.clock import SystemClock
+from headrace.model.limits import PAGE_DAYS_MAX
+from headrace.model.validate import check_int
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.files import write_whole
 from headrace.pipeline.report.collect import collect
@@ -13,6 +15,7 @@ from headrace.pipeline.report.part import ReportPart
 from headrace.pipeline.source.options import ALL
 
 TITLE = "Headrace report"
+_DAYS_MAX = 36_500
 
 
 def write_report(
@@ -21,19 +24,19 @@ def write_report(
     *,
     tenant: str = ALL,
     queue: str = ALL,
+    days: int = PAGE_DAYS_MAX,
     title: str | None = None,
     now_ms: int | None = None,
 ) -> Path:
     """Draw the tables of a folder as one HTML page, and return where it is: `report.html` in that folder.
 
-    The page is a single file without links to others: it opens from a disk, and from a mail. It shows what is there of
-    the tables stats, attempts, errors and usage, and says which command writes what is missing; BadConfig if there is
+    The page is a single file without links to others: it opens from a disk, and from a mail. It shows so many last
+    `days` of the tables stats, errors and usage, and says which command writes what is missing; BadConfig if there is
     none of them. A report that is there already is replaced. `now_ms` is when it says it was made; now, if left out.
-
-    With a `tenant`, or a `queue` (several with commas between them), it shows that part alone. The tables of errors and
-    usage do not tell queues apart: they must have been made from that queue's events.
+    With a `tenant`, or a `queue` (several with commas between them), it shows that part alone.
     """
+    check_int("days", days, 1, _DAYS_MAX)
     made_at_ms = SystemClock().now_ms() if now_ms is None else now_ms
-    numbers = collect(spark, data_dir, made_at_ms=made_at_ms, part=ReportPart(tenant, queue))
+    numbers = collect(spark, data_dir, made_at_ms=made_at_ms, part=ReportPart(tenant, queue), days=days)
     write_whole(data_dir.report, page(numbers, title=title or TITLE).encode())
     return data_dir.report

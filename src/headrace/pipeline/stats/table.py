@@ -147,13 +147,7 @@ def commit(
 def read_windows(table: DataTable, spark: SparkSession, state: StatsState, since_day: str | None = None) -> DataFrame:
     """The rows with their backlog: those of the days from `since_day` on, or all."""
     rows = table.read(spark, where=[("day", ">=", since_day)] if since_day is not None else [])
-    totals = spark.createDataFrame(
-        [(*key, total) for key, total in state.open_jobs().items()],
-        "tenant string, queue string, kind string, total long",
-    )
-    unknown = spark.createDataFrame(
-        [tuple(name.split("/")) for name in lacks_beginning(state.counted)], "t string, q string"
-    )
+    totals, unknown = _totals(spark, state), _unknown(spark, state)
     later = Window.partitionBy(*KEY[1:]).orderBy(F.desc("window_start")).rowsBetween(Window.unboundedPreceding, -1)
     # From the end: what is open now, less what came after the window.
     after = F.coalesce(F.sum(F.col("opened") - F.col("closed")).over(later), F.lit(0))
@@ -165,6 +159,29 @@ def read_windows(table: DataTable, spark: SparkSession, state: StatsState, since
     )
     backlog = F.when(F.col("t").isNull(), total - F.col("after")).alias("backlog")
     return known.select(*(rows[name] for name in STATS.names if name != "backlog"), backlog, rows["day"])
+
+
+def open_before(windows: DataFrame, state: StatsState) -> DataFrame:
+    """The jobs that were open before the first of these windows: `tenant queue kind open`.
+
+    The windows are all from a day on. Kinds without open jobs are left out, and queues of which nobody knows.
+    """
+    totals, unknown = _totals(windows.sparkSession, state), _unknown(windows.sparkSession, state)
+    since = windows.select(*KEY[1:], (F.col("closed") - F.col("opened")).alias("total"))
+    sums = totals.unionByName(since).groupBy(*KEY[1:]).agg(F.sum("total").alias("open"))
+    is_unknown = (sums["tenant"] == unknown.t) & (sums["queue"] == unknown.q)
+    return sums.where("open <> 0").join(F.broadcast(unknown), is_unknown, "left_anti")
+
+
+def _totals(spark: SparkSession, state: StatsState) -> DataFrame:
+    rows = [(*key, total) for key, total in state.open_jobs().items()]
+    return spark.createDataFrame(rows, "tenant string, queue string, kind string, total long")
+
+
+def _unknown(spark: SparkSession, state: StatsState) -> DataFrame:
+    return spark.createDataFrame(
+        [tuple(name.split("/")) for name in lacks_beginning(state.counted)], "t string, q string"
+    )
 
 
 def _finished(counts: DataFrame, window_ms: int) -> DataFrame:

@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from headrace.pipeline.source.schema import INSTANT
+from headrace.pipeline.stats.columns import LAYOUT as STATS
 from headrace.pipeline.storage.layout import Layout
 
 _TEXT, _INT, _LONG, _DAY = pa.string(), pa.int32(), pa.int64(), pa.date32()
@@ -157,4 +158,6 @@ FINDINGS = Layout(
     ),
 )
 
-LAYOUTS = {layout.name: layout for layout in (JOBS, ATTEMPTS, LIVES, ERRORS, USAGE, CHANGES, FRESHNESS, FINDINGS)}
+LAYOUTS = {
+    layout.name: layout for layout in (JOBS, ATTEMPTS, LIVES, STATS, ERRORS, USAGE, CHANGES, FRESHNESS, FINDINGS)
+}

@@ -22,8 +22,7 @@ from pyspark.sql import SparkSession
 
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Events, events
-from headrace.pipeline.history.layout import history_table
-from headrace.pipeline.history.state import APP, HistoryState
+from headrace.pipeline.history.table import APP, HistoryState, history_table
 from headrace.pipeline.report.report import write_report
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.spark_session import session

@@ -11,10 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.history.compact import compact
-from headrace.pipeline.history.layout import history_table
-from headrace.pipeline.history.read import history_files
-from headrace.pipeline.history.state import APP, HistoryState, read_state
+from headrace.pipeline.history.table import APP, HistoryState, compact, history_files, history_table, read_state
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.storage import compact as merging
 from headrace.pipeline.storage import table as steps

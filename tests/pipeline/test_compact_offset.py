@@ -16,7 +16,6 @@ from headrace.model.errors import Refused
 from headrace.model.event import Span
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.source.journal import shards
 from headrace.pipeline.source.journal.follower import JournalFollower

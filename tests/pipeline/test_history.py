@@ -15,10 +15,8 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline import spark_session
-from headrace.pipeline.history.compact import compact
-from headrace.pipeline.history.read import history_files, read_history
 from headrace.pipeline.history.run import CHECKPOINT, follow_history
-from headrace.pipeline.history.state import APP, HistoryState, read_state
+from headrace.pipeline.history.table import APP, HistoryState, compact, history_files, read_history, read_state
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.spark_errors import headrace_error
 from headrace.pipeline.storage import table as steps

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from headrace.model.event import Event
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.history.table import read_history
 from headrace.pipeline.storage import table
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.tables.write import write_jobs

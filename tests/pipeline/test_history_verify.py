@@ -9,15 +9,19 @@ import pytest
 
 from headrace.model.errors import BadConfig, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.history.batch import Writer
-from headrace.pipeline.history.consumer import HistoryConsumer
-from headrace.pipeline.history.layout import history_table
+from headrace.pipeline.history.batch import HistoryConsumer, Writer
 from headrace.pipeline.history.lock import take_lock
-from headrace.pipeline.history.planned import PlannedBatch, SeqSpan, read_planned
-from headrace.pipeline.history.resume import find_begins
-from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import APP, HistoryState, read_state
-from headrace.pipeline.history.verify import StoredRange, VerifiedCounts, stored_ranges, verify
+from headrace.pipeline.history.run import find_begins, follow_history
+from headrace.pipeline.history.table import APP, HistoryState, history_table, read_state
+from headrace.pipeline.history.verify import (
+    PlannedBatch,
+    SeqSpan,
+    StoredRange,
+    VerifiedCounts,
+    read_planned,
+    stored_ranges,
+    verify,
+)
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.options import SourceOptions
 from tests.pipeline.filled_journals import delete, fill, fill_store, keep

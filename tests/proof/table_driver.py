@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Events, events
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import read_state
+from headrace.pipeline.history.table import read_state
 from headrace.pipeline.spark_session import SHORT_RUN, session
 from headrace.pipeline.stats.columns import LAYOUT
 from headrace.pipeline.stats.table import state_of

@@ -62,8 +62,6 @@ SHORT_FILES = {
     "model/clock.py": "the door of the system clock",
     "model/redact.py": "what every room calls before a text is shown",
     "pipeline/spark_errors.py": "what every part of the pipeline calls around Spark",
-    "pipeline/history/compact.py": "what users import to compact a history",
-    "pipeline/history/layout.py": "the columns and order of the table, apart from who writes and who compacts it",
     "service/cors.py": "one class of its own",
     "service/table.py": "the list of all operations, which every reader of the service looks for",
     "stores/sqlite/sql.py": "the door of the SQL files",

@@ -63,8 +63,7 @@ def events(
     From `origin`; when that is None, from the folder's history if it has one, else from the journal of the store at
     `url`. The history goes further back than the journal; the journal has the latest events.
     """
-    from headrace.pipeline.history.read import newest_version, read_history
-    from headrace.pipeline.history.state import read_state
+    from headrace.pipeline.history.table import open_newest, read_history, read_state
 
     if origin is not None and origin not in get_args(Origin):
         raise BadConfig(f"origin is {bounded_repr(origin)}; give {' or '.join(get_args(Origin))}")
@@ -72,7 +71,7 @@ def events(
         if url is None:
             raise BadConfig(f"there is no history in {data_dir.folder}; give the store whose journal to read")
         return Events(read_journal(spark, url, tenant=tenant, queue=queue), "journal", redact_url(url))
-    _ = newest_version(data_dir.history)
+    _ = open_newest(data_dir.history)
     state = read_state(data_dir.history)
     head = -1 if state is None else state.batch
     selected: list[Condition] = [] if tenant == ALL else [("tenant", "=", tenant)]
@@ -113,7 +112,7 @@ def default_origin(data_dir: DataDir) -> Origin:
     """The history if it has events, else the store's journal."""
     if data_dir.history.is_local and not data_dir.history.path.exists():
         return "journal"
-    from headrace.pipeline.history.state import read_state
+    from headrace.pipeline.history.table import read_state
 
     state = read_state(data_dir.history)
     return "history" if state is not None and state.events else "journal"

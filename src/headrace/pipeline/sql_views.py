@@ -20,8 +20,7 @@ from headrace.model.times import instant_text
 from headrace.model.validate import bounded_repr, nearest
 from headrace.pipeline.data_dir import TABLES, DataDir
 from headrace.pipeline.files import locked, sync_file
-from headrace.pipeline.history.read import read_history
-from headrace.pipeline.history.state import read_state
+from headrace.pipeline.history.table import read_history, read_state
 from headrace.pipeline.payload_types import (
     TEXT,
     PayloadTypes,

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.history.layout import history_table
+from headrace.pipeline.history.table import history_table
 from headrace.pipeline.storage.layout import Layout
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import DataTable, open_table

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
-from headrace.pipeline.stats.columns import TIMES
 from headrace.pipeline.stats.run import follow_stats, read_stats
+from headrace.pipeline.tables.layouts import TIMES
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import call_store
 from tests.pipeline.stats_by_hand import Place, Row, journal_of, stats_by_hand

@@ -9,11 +9,10 @@ from headrace.pipeline.flows.map.keys import RESULT_COLUMNS
 from headrace.pipeline.flows.map.results import ROW_COLUMNS
 from headrace.pipeline.source.schema import JOURNAL_PAYLOADS, SPARK_SCHEMA, TABLES
 from headrace.pipeline.source.sink.rejects import SCHEMA
-from headrace.pipeline.stats.columns import STATS
 from headrace.pipeline.tables.attempts import attempts
 from headrace.pipeline.tables.errors import errors
 from headrace.pipeline.tables.jobs import jobs
-from headrace.pipeline.tables.layouts import LAYOUTS
+from headrace.pipeline.tables.layouts import LAYOUTS, STATS_COLUMNS
 from headrace.pipeline.tables.usage import usage
 from tests.pipeline.by_hand import frame_of
 
@@ -24,7 +23,7 @@ ANSI = "spark.sql.ansi.enforceReservedKeywords"
 def names(spark: SparkSession) -> list[str]:
     """Every column of what is read from stores and of what is written to files, and the fields within them."""
     events = frame_of(spark)
-    found = {*JOURNAL_PAYLOADS.names, *STATS.names, *SCHEMA.names, *RESULT_COLUMNS, *ROW_COLUMNS, "day", "run"}
+    found = {*JOURNAL_PAYLOADS.names, *STATS_COLUMNS.names, *SCHEMA.names, *RESULT_COLUMNS, *ROW_COLUMNS, "day", "run"}
     found.update(*(table.names for table in TABLES.values()), *(each.schema.names for each in LAYOUTS.values()))
     for table in (SPARK_SCHEMA, *(make(events).schema for make in (jobs, attempts, errors, usage))):
         found |= names_in(table)

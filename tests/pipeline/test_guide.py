@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.stats.columns import STATS
-from headrace.pipeline.tables.layouts import LAYOUTS
+from headrace.pipeline.tables.layouts import LAYOUTS, STATS_COLUMNS
 
 GUIDE = (Path(__file__).parents[2] / "docs/how-to/pipelines.md").read_text("utf-8")
 TABLES = {name: {*LAYOUTS[name].schema.names} for name in ("attempts", "errors", "usage", "changes", "freshness")} | {
-    "stats": {"day", *STATS.names}
+    "stats": {"day", *STATS_COLUMNS.names}
 }
 
 

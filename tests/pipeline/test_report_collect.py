@@ -10,10 +10,9 @@ from pyspark.sql import SparkSession
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.report import queries
-from headrace.pipeline.report.collect import collect
 from headrace.pipeline.report.model import ALL, Numbers, Scope, View
 from headrace.pipeline.report.page import page
-from headrace.pipeline.report.part import EVERYTHING, ReportPart
+from headrace.pipeline.report.report import EVERYTHING, ReportPart, collect
 from headrace.pipeline.tables.usage import tenant_usage
 from headrace.pipeline.tables.write import read_table
 from tests.pipeline.data_dirs import T0, failed_jobs, us, window, write_stats, write_table

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline.source.schema import JOURNAL
-from headrace.pipeline.stats.columns import STATS
+from headrace.pipeline.tables.layouts import STATS_COLUMNS
 from headrace.pipeline.tables.stats import stats
 from tests.pipeline.store_scenarios import instant
 
@@ -62,7 +62,7 @@ def counted(spark: SparkSession) -> dict[tuple[str, str | None], Row]:
         event("enqueued", 62, "other", queue="news", tenant="birch"),
     ]
     table = stats(frame(spark, events), 60_000)
-    assert table.columns == [name for name in STATS.names if name != "backlog"]
+    assert table.columns == [name for name in STATS_COLUMNS.names if name != "backlog"]
     rows = table.toArrow().to_pylist()
     return {(f"{row['window_start']:%H:%M}", row["kind"]): row for row in rows}
 

@@ -12,8 +12,7 @@ from headrace.model.feed import FeedName, FeedType
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.event_source import Events, read_journal
 from headrace.pipeline.stats import table as stats_of
-from headrace.pipeline.stats.live import BatchStats
-from headrace.pipeline.stats.run import follow_stats, read_stats, write_stats
+from headrace.pipeline.stats.run import BatchStats, follow_stats, read_stats, write_stats
 from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
 from tests.pipeline.filled_journals import T0, Story, fill, fill_store, keep

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName, Publication
-from headrace.pipeline.stats.columns import ROW, Row
 from headrace.pipeline.stats.publish import Publisher, publication
+from headrace.pipeline.tables.layouts import WINDOW_ROW, Row
 from headrace.stores.contract.store import Store
 from tests.support.stores import STORES
 
@@ -28,7 +28,7 @@ class Rows(Struct):
 
 
 def row(opened: int, closed: int = 0, *, kind: str | None = "k", queue: str = "mail") -> Row:
-    blank: Row = dict.fromkeys(ROW.names, 0)
+    blank: Row = dict.fromkeys(WINDOW_ROW.names, 0)
     return blank | {"tenant": "acme", "queue": queue, "kind": kind, "opened": opened, "closed": closed, "events": 1}
 
 

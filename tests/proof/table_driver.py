@@ -18,13 +18,12 @@ from headrace.pipeline.event_source import Events, events
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.history.table import read_state
 from headrace.pipeline.spark_session import SHORT_RUN, session
-from headrace.pipeline.stats.columns import LAYOUT
 from headrace.pipeline.stats.table import state_of
 from headrace.pipeline.storage import table as steps
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import DataTable, Form, open_table
 from headrace.pipeline.tables.increment import mark_of
-from headrace.pipeline.tables.layouts import LAYOUTS
+from headrace.pipeline.tables.layouts import LAYOUT, LAYOUTS
 from headrace.pipeline.tables.write import write_tables
 from tests.proof.spark_faults import FAULTS
 from tests.proof.spark_processes import say

@@ -28,7 +28,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms, duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.stats.live import BatchStats
+    from headrace.pipeline.stats.run import BatchStats
 
 FEED = "stats"
 Feed = Annotated[str, typer.Option("--feed", help="Feed of each tenant to publish windows to.")]

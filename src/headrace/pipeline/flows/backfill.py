@@ -30,7 +30,7 @@ from headrace.pipeline.source.sink.dead_letters import GOLDEN
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.source.store_access import check_master
 from headrace.pipeline.sql import filtered, one_sentence
-from headrace.pipeline.tables.lives import JOB, begins, ends, lived, place
+from headrace.pipeline.tables.jobs import JOB, begins, ends, lived, place
 
 EVENT = (*JOB, "epoch", "seq")
 """The identity of an event."""

@@ -1,4 +1,4 @@
-"""Checks the files of a batch by seq: one that lacks an event, or has one twice, is not committed."""
+"""Checks the files of a batch by seq: one with less or more events than Spark has planned is not committed."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

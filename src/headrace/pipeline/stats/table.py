@@ -8,12 +8,12 @@ from msgspec import Struct
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.stats.columns import LAYOUT, STATS, Key
 from headrace.pipeline.stats.counted import Counted, add, lacks_beginning, overlap, ranges_of, without
 from headrace.pipeline.storage.layout import DataFile, TableVersion
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import DataTable, open_table
 from headrace.pipeline.storage.write import write_files
+from headrace.pipeline.tables.layouts import STATS, STATS_COLUMNS, Key
 from headrace.pipeline.tables.stats import KEY, merge_windows, window_counts, with_rates
 from headrace.pipeline.tables.usage import day_of
 
@@ -65,7 +65,7 @@ class StatsChange(Struct, frozen=True):
 
 def stats_table(folder: Path | str | Location) -> DataTable:
     """The table of statistics in a folder, which need not be there yet."""
-    return open_table(Location.parse(folder), LAYOUT)
+    return open_table(Location.parse(folder), STATS)
 
 
 def state_of(now: TableVersion | None) -> StatsState | None:
@@ -158,7 +158,7 @@ def read_windows(table: DataTable, spark: SparkSession, state: StatsState, since
         .join(F.broadcast(unknown), (rows.tenant == unknown.t) & (rows["queue"] == unknown.q), "left")
     )
     backlog = F.when(F.col("t").isNull(), total - F.col("after")).alias("backlog")
-    return known.select(*(rows[name] for name in STATS.names if name != "backlog"), backlog, rows["day"])
+    return known.select(*(rows[name] for name in STATS_COLUMNS.names if name != "backlog"), backlog, rows["day"])
 
 
 def open_before(windows: DataFrame, state: StatsState) -> DataFrame:

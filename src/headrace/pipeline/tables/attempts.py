@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.tables.lives import JOB, lived, place
+from headrace.pipeline.tables.jobs import JOB, lived, place
 
 _LIFE = (*JOB, "incarnation")
 

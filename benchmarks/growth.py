@@ -191,7 +191,7 @@ def main() -> None:
         for what, upto in (("first", days - 1), ("nothing new", days - 1), ("a day more", days)):
             growing.grow(upto)
             if what == "first":
-                for name in ("jobs", "attempts", "lives", "errors", "usage", "stats"):
+                for name in ("jobs", "attempts", "generations", "errors", "usage", "stats"):
                     shutil.rmtree(data_dir.table(name), ignore_errors=True)
             for name, step in steps_of(spark, data_dir).items():
                 begun, used = time.monotonic(), cpu_s()

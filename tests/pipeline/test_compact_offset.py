@@ -17,6 +17,7 @@ from headrace.model.event import Span
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.history.table import read_history
 from headrace.pipeline.source.journal import shards
 from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.journal.idle import IDLE_MS, LISTED_IDLE_MAX, IdleShards

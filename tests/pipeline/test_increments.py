@@ -33,7 +33,7 @@ REASONS = {"purged": (None,), "removed": (None, "waiting", "active", "lost"), "c
 
 
 class Story:
-    """Random events of several shards: ids used again, replayed, purged, and lives whose beginning nobody saw."""
+    """Random events of several shards: ids used again, replayed, purged, and generations whose beginning nobody saw."""
 
     def __init__(self, seed: int, events: int) -> None:
         self._random = random.Random(seed)
@@ -154,7 +154,7 @@ class Killed(Exception):
     """Stands for a kill: what was committed stays, and nothing else happens."""
 
 
-@pytest.mark.parametrize("table", ["jobs", "attempts", "lives"])
+@pytest.mark.parametrize("table", ["jobs", "attempts", "generations"])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_run_that_was_killed_between_two_commits_is_made_up_for_by_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, is_first: bool

@@ -18,7 +18,7 @@ from headrace.pipeline.stats.run import read_stats
 from headrace.pipeline.tables.summary import by_kind, top
 from headrace.pipeline.tables.write import (
     TableCounts,
-    held,
+    cached_events,
     read_table,
     write_errors,
     write_jobs,
@@ -116,7 +116,7 @@ def test_tables_that_are_made_together_are_made_of_the_same_events(
     async def more(store: Store) -> None:
         await store.jobs.enqueue([Job(queue=QUEUE, id="f", kind="k")], now_ms=3_000)
 
-    with held(events(spark, url, data_dir)) as same:
+    with cached_events(events(spark, url, data_dir)) as same:
         before = same.frame.where("event <> 'claimed'").count()
         run_scenario(url, more)
         after = same.frame.where("id is not null").count()

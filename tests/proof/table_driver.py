@@ -23,7 +23,7 @@ from headrace.pipeline.storage import table as steps
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import DataTable, Form, open_table
 from headrace.pipeline.tables.increment import mark_of
-from headrace.pipeline.tables.layouts import LAYOUT, LAYOUTS
+from headrace.pipeline.tables.layouts import LAYOUTS
 from headrace.pipeline.tables.write import write_tables
 from tests.proof.spark_faults import FAULTS
 from tests.proof.spark_processes import say
@@ -65,7 +65,7 @@ def main() -> None:
         follow_history(
             spark, life.url, data_dir.history, form=life.form, once=True, events_max=life.batch_events, consumer=None
         ).awaitTermination()
-    tables = {name: open_table(data_dir.location(name), LAYOUTS.get(name, LAYOUT), life.form) for name in COMPARED}
+    tables = {name: open_table(data_dir.location(name), LAYOUTS[name], life.form) for name in COMPARED}
     for table in tables.values():
         table.prepare()
     if life.fault is not None:

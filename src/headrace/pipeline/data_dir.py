@@ -7,9 +7,9 @@ from msgspec import Struct
 from headrace.pipeline.storage.location import Location
 
 TABLES = ("jobs", "attempts", "stats", "errors", "usage", "changes", "freshness", "findings")
-"""The names of the tables; each is a folder."""
-LIVES = "lives"
-"""The table of open lives, from which the next update of the table of jobs continues."""
+"""Tables by name; each is a folder of its own."""
+GENERATIONS = "generations"
+"""The table that holds what the next run of jobs needs of the earlier ones."""
 
 
 class DataDir(Struct, frozen=True):
@@ -33,8 +33,8 @@ class DataDir(Struct, frozen=True):
         return self.path / "report.html"
 
     def location(self, name: str) -> Location:
-        """The location of a table."""
-        if name not in (*TABLES, LIVES):
+        """Where a table lies."""
+        if name not in (*TABLES, GENERATIONS):
             raise ValueError(f"{name} is not a table; tables: {', '.join(TABLES)}")
         return Location.parse(self.folder).child(name)
 

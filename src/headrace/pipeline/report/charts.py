@@ -26,7 +26,7 @@ class Series(Struct, frozen=True):
     name: str
     look: str
     values: Sequence[int | None]
-    told: str = ""
+    total: str = ""
     """What the legend says besides the name."""
 
     @property
@@ -150,7 +150,7 @@ def _figure(
 def _legend(series: Sequence[Series]) -> Html | None:
     shown = [one for one in series if not one.is_empty]
     items = [
-        tag("li", tag("b", class_=f"swatch {one.look}"), named(one.name), tag("span", one.told) if one.told else None)
+        tag("li", tag("b", class_=f"swatch {one.look}"), named(one.name), tag("span", one.total) if one.total else None)
         for one in shown
     ]
     return tag("ul", *items, class_="legend") if items else None

@@ -11,16 +11,16 @@ from headrace.pipeline.source.schema import INSTANT, Column, Table
 from headrace.pipeline.storage.layout import Layout
 
 _TEXT, _INT, _LONG, _DAY = pa.string(), pa.int32(), pa.int64(), pa.date32()
-_LIFE = [("tenant", _TEXT), ("queue", _TEXT), ("shard", _INT), ("id", _TEXT), ("incarnation", _INT)]
+_GENERATION = [("tenant", _TEXT), ("queue", _TEXT), ("shard", _INT), ("id", _TEXT), ("generation", _INT)]
 _ERROR = [("error_class", _TEXT), ("error_message", _TEXT)]
-_JOB_ORDER = ("tenant", "queue", "shard", "id", "incarnation")
+_JOB_ORDER = ("tenant", "queue", "shard", "id", "generation")
 
 JOBS = Layout(
     name="jobs",
     schema=pa.schema(
         [
             ("day", _DAY),
-            *_LIFE,
+            *_GENERATION,
             *((name, _TEXT) for name in ("born", "kind", "tag")),
             ("priority", _INT),
             *((name, INSTANT) for name in ("enqueued_at", "first_claimed_at", "ended_at")),
@@ -35,14 +35,14 @@ JOBS = Layout(
     stats=("tenant", "queue", "kind", "ended_at"),
     bloom=("id",),
 )
-"""By the day on which the job's life ended; null while it is open."""
+"""By the day on which the job's generation ended; null while it is open."""
 
 ATTEMPTS = Layout(
     name="attempts",
     schema=pa.schema(
         [
             ("day", _DAY),
-            *_LIFE,
+            *_GENERATION,
             ("attempt", _INT),
             ("fence", _LONG),
             *((name, _TEXT) for name in ("worker", "kind")),
@@ -58,14 +58,14 @@ ATTEMPTS = Layout(
     stats=("tenant", "queue", "kind", "ended_at"),
     bloom=("id",),
 )
-"""By the day on which the life of their job ended; null while it is open."""
+"""By the day on which the generation of their job ended; null while it is open."""
 
-LIVES = Layout(
-    name="lives",
+GENERATIONS = Layout(
+    name="generations",
     schema=pa.schema(
         [
             ("part", _TEXT),
-            *_LIFE,
+            *_GENERATION,
             *((name, _LONG) for name in ("epoch", "seq")),
             ("happened_at", INSTANT),
             *((name, _TEXT) for name in ("event", "kind", "tag")),
@@ -83,7 +83,8 @@ LIVES = Layout(
     order=(*_JOB_ORDER, "epoch", "seq"),
     stats=("tenant", "queue"),
 )
-"""What the next run of jobs needs of the earlier ones: the events of open lives, and which ids have ended lives."""
+"""What the next run of jobs needs of the earlier ones: the events of open generations, and which ids have ended
+generations."""
 
 ERRORS = Layout(
     name="errors",
@@ -200,7 +201,7 @@ STATS = Layout(
 """By the day on which windows begin. The backlog is added up from what came before, when rows are read."""
 
 LAYOUTS = {
-    layout.name: layout for layout in (JOBS, ATTEMPTS, LIVES, STATS, ERRORS, USAGE, CHANGES, FRESHNESS, FINDINGS)
+    layout.name: layout for layout in (JOBS, ATTEMPTS, GENERATIONS, STATS, ERRORS, USAGE, CHANGES, FRESHNESS, FINDINGS)
 }
 
 

@@ -13,10 +13,13 @@ from headrace.model.names import Queue, Shard
 from headrace.pipeline.event_source import Events, read_journal
 from headrace.pipeline.stats import table as stats_of
 from headrace.pipeline.stats.run import BatchStats, follow_stats, read_stats, write_stats
+from headrace.pipeline.stats.table import stats_table
 from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
-from tests.pipeline.filled_journals import T0, Story, fill, fill_store, keep
-from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
+from tests.pipeline.by_hand import ENQUEUED, at, frame_of
+from tests.pipeline.by_hand import Row as HandRow
+from tests.pipeline.filled_journals import T0, Story, fill, keep, tell
+from tests.pipeline.shared_stores import SERVED, ask, fresh_url
 from tests.pipeline.stats_by_hand import Place, Row
 from tests.pipeline.stats_checks import SECONDS_MAX, WINDOW_MS, cursor_of, expected, follow, items_of, rows_in
 from tests.support.process import wait_until
@@ -165,6 +168,30 @@ def test_an_event_is_in_the_feed_within_seconds_while_the_query_runs(spark: Spar
         query.stop()
 
     assert sum(batch.items for batch in batches) >= 2
+
+
+def test_a_batch_replaces_the_files_of_its_own_hours(spark: SparkSession, tmp_path: Path) -> None:
+    def add(*places: tuple[int, int]) -> set[str]:
+        rows: list[HandRow] = [{**ENQUEUED, "seq": seq, "happened_at": at(60 * minute)} for seq, minute in places]
+        written.extend(rows)
+        write_stats(spark, Events(frame_of(spark, *rows), "journal", "by hand"), tmp_path / "stats")
+        now = stats_table(tmp_path / "stats").version()
+        assert now is not None
+        return {file.path for file in now.files()}
+
+    written: list[HandRow] = []
+    first = add((1, 600))
+    next_hour = add((2, 660))
+    same_hour = add((3, 661), (4, 660))
+    earlier = add((5, 630))
+    both = add((6, 600), (7, 661))
+    write_stats(spark, Events(frame_of(spark, *written), "journal", "by hand"), tmp_path / "at once")
+
+    assert first < next_hour
+    assert (first < same_hour, len(same_hour - next_hour), len(next_hour - same_hour)) == (True, 1, 1)
+    assert same_hour < earlier
+    assert (len(both), len(both & earlier)) == (2, 0)
+    assert rows_in(spark, tmp_path / "stats") == rows_in(spark, tmp_path / "at once")
 
 
 def journal_of(spark: SparkSession, url: str) -> Events:

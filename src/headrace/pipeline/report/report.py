@@ -76,25 +76,23 @@ def collect(
 
     Tables that are not there are named in `lacking`; BadConfig if none is.
     """
-    since = first_day(data_dir, days)
-    if since is None:
+    since_ms = first_day_ms(data_dir, days)
+    if since_ms is None:
         raise BadConfig(
             f"there is no table in {data_dir.folder} to draw a report from; run headrace pipeline stats, jobs, errors"
             " and usage first, or name the folder that they have written to"
         )
-    return read_again(lambda: _collect(spark, data_dir, since, made_at_ms, part))
+    return read_again(lambda: _collect(spark, data_dir, since_ms, made_at_ms, part))
 
 
-def first_day(data_dir: DataDir, days: int) -> str | None:
-    """The first of so many last days up to the latest that a table has; None when no table has rows."""
+def first_day_ms(data_dir: DataDir, days: int) -> int | None:
+    """When the first of so many last days began, up to the latest that a table has; None when no table has rows."""
     versions = [table_of(data_dir, name).version() for name in WRITTEN_BY]
     last = max(
         (day for now in versions if now is not None for file in now.files() if (day := file.partition["day"])),
         default=None,
     )
-    return (
-        None if last is None else instant_text(read_instant_ms("day", f"{last}T00:00:00Z") - (days - 1) * _DAY_MS)[:10]
-    )
+    return None if last is None else read_instant_ms("day", f"{last}T00:00:00Z") - (days - 1) * _DAY_MS
 
 
 def read_again(ask: Callable[[], T]) -> T:
@@ -108,16 +106,16 @@ def read_again(ask: Callable[[], T]) -> T:
     raise AssertionError("there is at least one try")
 
 
-def _collect(spark: SparkSession, data_dir: DataDir, since: str, made_at_ms: int, part: ReportPart) -> Numbers:
+def _collect(spark: SparkSession, data_dir: DataDir, since_ms: int, made_at_ms: int, part: ReportPart) -> Numbers:
     versions = {name: table_of(data_dir, name).version() for name in WRITTEN_BY}
     there = [name for name, now in versions.items() if now is not None and now.files()]
-    recent: list[Condition] = [("day", ">=", since)]
+    recent: list[Condition] = [("day", ">=", instant_text(since_ms)[:10])]
     tables = {name: part.of(table_of(data_dir, name).read(spark, where=recent)) for name in there if name != "stats"}
     if "stats" not in there:
         return _numbers(part, made_at_ms, there, None, [Scope()], _ask_others(tables, [Scope()]))
     table, state = table_of(data_dir, "stats"), state_of(versions["stats"])
     assert state is not None, "windows are committed with their state"
-    stats = part.of(read_windows(table, spark, state, since).select(*queries.READ)).cache()
+    stats = part.of(read_windows(table, spark, state, since_ms).select(*queries.READ)).cache()
     try:
         seen = _rows(queries.overview(stats))
         span, scopes = span_of(seen), scopes_of(seen)

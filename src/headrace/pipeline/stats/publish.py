@@ -170,14 +170,11 @@ async def publish_change(
     if not known:
         return 0
     first_ms = min(known)
-    since = instant_text(first_ms)[:10] if first_ms else None
     publisher = Publisher(store, feed, change.state.window_ms, change.unpublished_ms, floors)
-    rows = read_windows(table, spark, change.state, since).select(
+    rows = read_windows(table, spark, change.state, first_ms).select(
         F.unix_millis("window_start").alias("start_ms"), *WINDOW_ROW.names
     )
-    for row in (
-        rows.where(F.col("start_ms") >= first_ms).orderBy("start_ms", "tenant", "queue", "kind").toLocalIterator()
-    ):
+    for row in rows.orderBy("start_ms", "tenant", "queue", "kind").toLocalIterator():
         found = row.asDict()
         start_ms = found.pop("start_ms")
         await publisher.add(start_ms, found, is_added=(start_ms, key_of(found)) in change.added)

@@ -20,7 +20,8 @@ from headrace.pipeline.audit.findings import Finding
 from headrace.pipeline.event_source import events
 from headrace.pipeline.freshness import freshness
 from headrace.pipeline.monitor import publish_changes, write_changes, write_findings
-from headrace.pipeline.tables.write import read_table, write_errors, write_jobs
+from headrace.pipeline.storage.location import Location
+from headrace.pipeline.tables.write import read_table, write_errors, write_jobs, write_tables
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import call_store
 from tests.pipeline.store_scenarios import run_scenario, url_of
@@ -89,9 +90,17 @@ def test_changes_are_a_table_and_items_of_the_tenants_feeds_and_again_they_are_e
     assert [id.split("/")[1:] for id in ids] == [["new_error", items[0]["fingerprint"]]]
 
 
-def test_the_command_for_changes_refuses_a_folder_without_their_tables(spark: SparkSession, data_dir: DataDir) -> None:
-    with pytest.raises(BadConfig, match=r"need the table stats, which .* lacks; write it with: .* stats --once"):
+def test_changes_are_written_beside_their_tables_on_a_disk_and_on_object_storage(
+    spark: SparkSession, url: str, home: Location
+) -> None:
+    tell(url, fail_and_finish)
+    data_dir = DataDir(home)
+
+    with pytest.raises(BadConfig, match=r"made of the table stats, which .* lacks; write it with: .* stats --once"):
         write_changes(spark, data_dir)
+    write_tables(spark, events(spark, url, data_dir, origin="journal"), data_dir)
+
+    assert write_changes(spark, data_dir) == 1
 
 
 def test_the_command_writes_and_publishes_changes(

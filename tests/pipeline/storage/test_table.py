@@ -202,6 +202,9 @@ def test_small_files_become_one_that_is_sorted_again(spark: SparkSession, anywhe
     assert rows.column("seq").to_pylist() == [10, 11, 12, 13, 14, 0, 1, 2, 3, 4]
     assert seqs(spark, anywhere) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 50]
     assert anywhere.compact().files_before == 0
+    # The state is in the newest commit: older ones go from the log.
+    log = DeltaTable(str(anywhere.location), storage_options=anywhere.location.storage_options())
+    assert '"state":{"batch":5}' in log.history(1)[0]["headrace"]
 
 
 def test_a_compaction_gives_way_to_a_writer_that_replaced_its_files(

@@ -197,6 +197,7 @@ STATS = Layout(
     partition_by=("day",),
     order=("window_start", "tenant", "queue", "kind"),
     stats=("window_start", "tenant", "queue"),
+    log_hours=2,
 )
 """By the day on which windows begin. The backlog is added up from what came before, when rows are read."""
 

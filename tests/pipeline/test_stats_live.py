@@ -174,7 +174,9 @@ def test_a_batch_replaces_the_files_of_its_own_hours(spark: SparkSession, tmp_pa
     def add(*places: tuple[int, int]) -> set[str]:
         rows: list[HandRow] = [{**ENQUEUED, "seq": seq, "happened_at": at(60 * minute)} for seq, minute in places]
         written.extend(rows)
-        write_stats(spark, Events(frame_of(spark, *rows), "journal", "by hand"), tmp_path / "stats")
+        write_stats(
+            spark, Events(frame_of(spark, *rows), "journal", "by hand"), tmp_path / "stats", window_ms=WINDOW_MS
+        )
         now = stats_table(tmp_path / "stats").version()
         assert now is not None
         return {file.path for file in now.files()}
@@ -185,7 +187,9 @@ def test_a_batch_replaces_the_files_of_its_own_hours(spark: SparkSession, tmp_pa
     same_hour = add((3, 661), (4, 660))
     earlier = add((5, 630))
     both = add((6, 600), (7, 661))
-    write_stats(spark, Events(frame_of(spark, *written), "journal", "by hand"), tmp_path / "at once")
+    write_stats(
+        spark, Events(frame_of(spark, *written), "journal", "by hand"), tmp_path / "at once", window_ms=WINDOW_MS
+    )
 
     assert first < next_hour
     assert (first < same_hour, len(same_hour - next_hour), len(next_hour - same_hour)) == (True, 1, 1)

@@ -93,7 +93,7 @@ def test_changes_are_a_table_and_items_of_the_tenants_feeds_and_again_they_are_e
 def test_changes_are_written_beside_their_tables_on_a_disk_and_on_object_storage(
     spark: SparkSession, url: str, home: Location
 ) -> None:
-    tell(url, fail_and_finish)
+    run_scenario(url, fail_and_finish)
     data_dir = DataDir(home)
 
     with pytest.raises(BadConfig, match=r"made of the table stats, which .* lacks; write it with: .* stats --once"):

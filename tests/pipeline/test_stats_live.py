@@ -18,8 +18,8 @@ from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
 from tests.pipeline.by_hand import ENQUEUED, at, frame_of
 from tests.pipeline.by_hand import Row as HandRow
-from tests.pipeline.filled_journals import T0, Story, fill, keep, tell
-from tests.pipeline.shared_stores import SERVED, ask, fresh_url
+from tests.pipeline.filled_journals import T0, Story, fill, fill_store, keep
+from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
 from tests.pipeline.stats_by_hand import Place, Row
 from tests.pipeline.stats_checks import SECONDS_MAX, WINDOW_MS, cursor_of, expected, follow, items_of, rows_in
 from tests.support.process import wait_until

@@ -7,9 +7,9 @@ from msgspec import Struct
 from headrace.pipeline.storage.location import Location
 
 TABLES = ("jobs", "attempts", "stats", "errors", "usage", "changes", "freshness", "findings")
-"""Tables by name; each is a folder of its own."""
+"""The names of the tables; each is a folder."""
 GENERATIONS = "generations"
-"""The table that holds what the next run of jobs needs of the earlier ones."""
+"""The table of open lives, from which the next update of the table of jobs continues."""
 
 
 class DataDir(Struct, frozen=True):
@@ -33,7 +33,7 @@ class DataDir(Struct, frozen=True):
         return self.path / "report.html"
 
     def location(self, name: str) -> Location:
-        """Where a table lies."""
+        """The location of a table."""
         if name not in (*TABLES, GENERATIONS):
             raise ValueError(f"{name} is not a table; tables: {', '.join(TABLES)}")
         return Location.parse(self.folder).child(name)

@@ -83,7 +83,7 @@ def events(
         return read_history(spark, data_dir.history, where=[*batches, *selected])
 
     source = history_source(data_dir, tenant, queue)
-    # Up to a known batch, since a writer may add some meanwhile.
+    # Up to a known batch, since a writer may add more meanwhile.
     return Events(None, "history", str(data_dir.history), source=source, head=head, read=between)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyspark.sql.worker.data_source_pushdown_filters  # noqa: F401  (as in Spark's program that pushes filters)
+import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, Filter
 
 from headrace.pipeline.source.options import SourceOptions
@@ -17,6 +18,10 @@ from headrace.stores.open import open_store
 from tests.support.stores import SHARED_URLS, STORES
 
 SERVED = ("sqlite", "redis", "postgres")
+ONE_OF_SERVED = ("sqlite", *(pytest.param(name, marks=pytest.mark.proof) for name in SERVED[1:]))
+"""For promises of Spark that take long and hold whatever the store: `make proof` keeps them on every store."""
+TWO_OF_SERVED = (*SERVED[:2], pytest.param("postgres", marks=pytest.mark.proof))
+"""For promises that differ between SQL and Redis, and take long."""
 Found = TypeVar("Found")
 
 

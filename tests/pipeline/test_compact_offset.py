@@ -27,7 +27,7 @@ from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from tests.pipeline.filled_journals import T0, Story, delete, fill, fill_store
 from tests.pipeline.player import Checkpoint, places, playing
-from tests.pipeline.shared_stores import SERVED, fresh_url
+from tests.pipeline.shared_stores import TWO_OF_SERVED, fresh_url
 from tests.support.stores import sqlite_url
 
 BUSY, IDLE, OTHER = Queue("busy"), Queue("idle", shards=256), Queue("other")
@@ -73,7 +73,7 @@ def trim(shard: Shard, at_ms: int) -> Story:
     return story
 
 
-@pytest.fixture(params=SERVED)
+@pytest.fixture(params=TWO_OF_SERVED)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path)
 

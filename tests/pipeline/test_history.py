@@ -111,7 +111,9 @@ def test_every_event_is_in_the_files_once_with_all_its_columns_for_every_reader(
     assert (state_of(folder).events, state_of(folder).skipped) == (len(rows), 0)
 
 
-@pytest.mark.parametrize(("form", "failures"), [("delta", STEPS), ("parquet", PARQUET_STEPS)])
+@pytest.mark.parametrize(
+    ("form", "failures"), [("delta", STEPS), pytest.param("parquet", PARQUET_STEPS, marks=pytest.mark.proof)]
+)
 def test_a_run_that_fails_at_any_step_is_brought_to_its_end_by_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, failures: tuple[str, ...]
 ) -> None:

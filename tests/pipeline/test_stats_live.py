@@ -19,7 +19,7 @@ from tests.pipeline.busy_journal import bustle
 from tests.pipeline.by_hand import ENQUEUED, at, frame_of
 from tests.pipeline.by_hand import Row as HandRow
 from tests.pipeline.filled_journals import T0, Story, fill, fill_store, keep
-from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
+from tests.pipeline.shared_stores import ONE_OF_SERVED, call_store, fresh_url
 from tests.pipeline.stats_by_hand import Place, Row
 from tests.pipeline.stats_checks import SECONDS_MAX, WINDOW_MS, cursor_of, expected, follow, items_of, rows_in
 from tests.support.process import wait_until
@@ -31,7 +31,7 @@ LIVE_SECONDS_MAX = 20
 """From an event to the feed while a query runs: some two seconds, on a machine that has nothing else to do."""
 
 
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", ONE_OF_SERVED)
 def test_statistics_equal_plain_python_with_late_events_and_a_rerun_changes_nothing(
     spark: SparkSession, name: str, tmp_path: Path
 ) -> None:

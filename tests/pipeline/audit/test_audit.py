@@ -11,7 +11,7 @@ from headrace.pipeline.audit.run import audit
 from headrace.stores.contract.store import Store
 from tests.pipeline.audit.redis_records import RedisFaults
 from tests.pipeline.audit.sql_records import MAIL, SqlFaults, fill_roles, id_of, role_of
-from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
+from tests.pipeline.shared_stores import TWO_OF_SERVED, call_store, fresh_url
 
 
 async def number_all(store: Store) -> None:
@@ -19,7 +19,7 @@ async def number_all(store: Store) -> None:
     await store.journal.all_bounds(MAIL.all_shards())
 
 
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", TWO_OF_SERVED)
 def test_every_planted_inconsistency_is_found_and_nothing_else(spark: SparkSession, name: str, tmp_path: Path) -> None:
     url = fresh_url(name, tmp_path)
     call_store(url, fill_roles)
@@ -60,7 +60,7 @@ def test_an_untouched_store_has_no_findings_and_no_rechecks_even_with_a_trimmed_
     assert stages[:2] == ["reading records", "reading the journal"]
 
 
-@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+@pytest.mark.parametrize("name", ["sqlite", pytest.param("postgres", marks=pytest.mark.proof)])
 def test_a_row_planted_into_an_empty_queue_is_found(spark: SparkSession, name: str, tmp_path: Path) -> None:
     url, empty, full = fresh_url(name, tmp_path), Queue("empty", "acme"), Queue("full", "acme")
 

@@ -43,6 +43,11 @@ def browser_program() -> str | None:
     return next((program for program in found if program), None)
 
 
+def nginx_program() -> str | None:
+    """Where nginx is, also for a user whose PATH leaves out the folders of the system."""
+    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
+
+
 def has_fonts(folder: Path = FONTS) -> bool | None:
     """True if there is a font to draw text with; without one a browser shows no text at all."""
     return any(folder.rglob("*.[to]tf")) or None
@@ -53,10 +58,11 @@ PACKAGES: dict[str, Callable[[], object]] = {
     "postgresql": postgres_folder,
     "chromium-headless-shell": browser_program,
     "fonts-dejavu-core": has_fonts,
+    "nginx-light": nginx_program,
 }
 """Debian's name for each server and for what tests look at pages with, and how to find out whether it is there."""
-SERVICES = ("redis-server", "postgresql")
-"""The packages that bring a service."""
+SERVICES = {"redis-server": "redis-server", "postgresql": "postgresql", "nginx-light": "nginx"}
+"""The services that packages bring."""
 
 
 def missing_packages() -> list[str]:
@@ -117,7 +123,7 @@ def install(packages: list[str], lock: int) -> None:
 
 def keep_down(packages: list[str], lock: int) -> None:
     """Let no service of these packages start at the next boot, where there is a systemd that would."""
-    services = [package for package in packages if package in SERVICES]
+    services = [SERVICES[package] for package in packages if package in SERVICES]
     if services and Path("/run/systemd/system").exists():
         run(["systemctl", "disable", "--quiet", *services], lock)
 

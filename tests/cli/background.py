@@ -6,9 +6,9 @@ import subprocess
 def until(worker: "subprocess.Popen[str]", word: str) -> str:
     """Read the log of a worker up to the line that holds a word."""
     assert worker.stderr is not None
-    text = ""
+    told = ""
     for line in worker.stderr:
-        text += line
+        told += line
         if word in line:
-            return text
-    raise AssertionError(f"the log ended without {word!r}: {text}")
+            return told
+    raise AssertionError(f"the log ended without {word!r}: {told}")

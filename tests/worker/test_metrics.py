@@ -8,6 +8,7 @@ import threading
 from http.client import HTTPConnection
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -265,3 +266,39 @@ async def test_counts_of_several_processes_are_added_by_series_and_by_bucket(sto
     assert sum(sums.waits[mail].counts) == 5
     assert sums.waits[mail].sum_ms == one.waits[mail].sum_ms + two.waits[mail].sum_ms
     assert sum(one.waits[mail].counts) == 3
+
+
+async def test_a_scrape_from_another_thread_shows_the_watched_queues(store: Store) -> None:
+    metrics = Metrics()
+    await store.jobs.enqueue(jobs(3))
+    metrics.watch(store, ["mail"])
+
+    with metrics.serve() as server:
+        _, _, page = await asyncio.to_thread(ask, server, "/metrics")
+
+    assert 'headrace_queue_jobs{queue="mail",state="ready",tenant="default"} 3.0' in page
+
+
+async def test_a_scrape_shows_the_last_counts_while_the_loop_is_blocked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.worker.metrics.QUEUE_METRICS_WAIT_S", 0.01)
+    metrics = Metrics()
+    metrics.watch(store, ["mail"])
+
+    with metrics.serve() as server:
+        _, _, page = ask(server, "/metrics")  # blocks the loop of the store
+
+    assert "headrace_store_up 0.0" in page
+
+
+async def test_a_web_program_mounts_the_metrics(store: Store) -> None:
+    metrics = Metrics()
+    await store.jobs.enqueue(jobs(2))
+    metrics.watch(store, ["mail"])
+    transport = httpx.ASGITransport(metrics.asgi())
+    async with httpx.AsyncClient(transport=transport, base_url="http://program") as client:
+        answer = await client.get("/metrics")
+
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'headrace_queue_jobs{queue="mail",state="ready",tenant="default"} 2.0' in answer.text

@@ -19,7 +19,7 @@ DEV_HOURS = 12
 
 def command(
     url: Url = None,
-    host: Annotated[str, typer.Option("--host", help="ListenAddress to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Port; 0 takes a free one.")] = 8080,
     keys: Annotated[
         list[str] | None,
@@ -63,9 +63,13 @@ def command(
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", min=1, max=65_535, help="Serve /metrics on this port.")
     ] = None,
-    metrics_host: Annotated[
-        str, typer.Option("--metrics-host", help="ListenAddress for --metrics-port.")
-    ] = "127.0.0.1",
+    metrics_host: Annotated[str, typer.Option("--metrics-host", help="Address for --metrics-port.")] = "127.0.0.1",
+    metrics_queues: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics-queues", metavar="[TENANT/]NAME", help="Show the jobs of a queue in /metrics; NAME* is a prefix."
+        ),
+    ] = None,
     dev_key: Annotated[
         str | None,
         typer.Option("--dev-key", metavar="FILE", help="Keep the key of a service without --key in this file."),
@@ -120,7 +124,8 @@ def command(
     address = ListenAddress(host, port, tls_cert, tls_key)
     metrics = None if metrics_port is None else ListenAddress(metrics_host, metrics_port)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(_store_url(url), issuers, settings, address, metrics, greeting, json=json))
+        watched = metrics_queues or []
+        runner.run(_serve(_store_url(url), issuers, settings, address, metrics, watched, tenant, greeting, json=json))
 
 
 async def _serve(
@@ -129,10 +134,13 @@ async def _serve(
     settings: object,
     address: object,
     metrics: object,
+    metrics_queues: list[str],
+    tenant: str,
     greeting: list[str],
     *,
     json: bool,
 ) -> None:
+    from headrace.client.queue_metrics import QueueMetrics
     from headrace.service.app import Service
     from headrace.service.serve import ListenAddress, serve
     from headrace.service.settings import ServiceSettings
@@ -154,7 +162,9 @@ async def _serve(
         sys.stdout.flush()
 
     try:
-        await serve(Service(store, issuers, settings), address, metrics=metrics, on_ready=say)
+        watched = QueueMetrics(store, metrics_queues, tenant)
+        service = Service(store, issuers, settings, queue_metrics=watched)
+        await serve(service, address, metrics=metrics, on_ready=say)
     finally:
         await store.close()
 

@@ -118,6 +118,12 @@ def command(
     metrics_host: Annotated[
         str, typer.Option("--metrics-host", help="Address for --metrics-port; 0.0.0.0 is every address of the machine.")
     ] = "127.0.0.1",
+    metrics_queues: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics-queues", metavar="[TENANT/]NAME", help="Show the jobs of a queue in /metrics; NAME* is a prefix."
+        ),
+    ] = None,
 ) -> None:
     """Run the jobs of an app.
 
@@ -145,9 +151,12 @@ def command(
     from headrace.worker.logging import default_format
 
     log_format = "json" if json else log or default_format(sys.stderr)
-    reporting = Reporting(log_format, log_level, log_payloads, not quiet, metrics_host, metrics_port)
+    watched = metrics_queues or []
+    reporting = Reporting(log_format, log_level, log_payloads, not quiet, metrics_host, metrics_port, watched)
     app_name, registered = target or app, register or []
     found = _app(context, app_name, url, registered)
+    if watched and (metrics_port is None or processes > 1):
+        raise BadConfig("--metrics-queues needs --metrics-port and one process; or let headrace serve show the queues")
     if processes == 1:
         running = work(found, app_name, config, reporting, until_idle=until_idle, wait=not no_wait)
     else:
@@ -203,6 +212,7 @@ class Reporting(Struct, frozen=True):
     """Whether to log single jobs."""
     metrics_host: str
     metrics_port: int | None
+    metrics_queues: list[str]
 
 
 async def work(
@@ -222,6 +232,9 @@ async def work(
         async with app.build_worker(listeners=listeners, wait=wait, **config) as worker:
             serving = None
             if metrics is not None and reporting.metrics_port is not None:
+                if reporting.metrics_queues:
+                    store = (await app.client()).store
+                    metrics.watch(store, reporting.metrics_queues, config.get("tenant") or app.maker.tenant)
                 server = metrics.serve(reporting.metrics_host, reporting.metrics_port, worker.health)
                 stack.callback(server.close)
                 serving = f"http://{reporting.metrics_host}:{server.port}/metrics"

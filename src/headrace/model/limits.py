@@ -565,6 +565,15 @@ fetches for unknown keys, and how long known ones stay valid while the issuer is
 SNAPSHOT_ROWS_MAX: Final = 100_000
 """Rows of a shard in one answer; larger shards are scanned in parts."""
 
+QUEUE_METRICS_MAX: Final = 200
+"""Queues in the metrics of a service or worker: each is nine series for Prometheus."""
+
+QUEUE_METRICS_AGE_MS: Final = 1_000
+"""How old the counts in metrics may be: several scrapers cost the store one reading a second."""
+
+QUEUE_METRICS_WAIT_S: Final = 2
+"""How long a scrape waits for the counts; after that it shows the last ones."""
+
 BACKLOG_CACHE_MS: Final = 1_000
 """How long the backlog of a queue is remembered: an autoscaler must not become the load that it scales for."""
 

@@ -10,8 +10,10 @@ from urllib.parse import unquote_to_bytes
 from starlette.routing import Route, Router
 
 from headrace.client.batching import Coalescer
+from headrace.client.queue_metrics import QueueMetrics
 from headrace.model.clock import Clock, SystemClock, monotonic_ms
 from headrace.model.limits import REQUEST_PATH_BYTES_MAX
+from headrace.model.names import DEFAULT_TENANT
 from headrace.service.auth import Authenticator
 from headrace.service.body import accepted_format, decode_body, format_of, read_body, read_query, unzip
 from headrace.service.caller import Caller
@@ -44,8 +46,10 @@ class Service:
         settings: ServiceSettings | None = None,
         *,
         clock: Clock | None = None,
+        queue_metrics: QueueMetrics | None = None,
     ) -> None:
         self.store = store
+        self.queue_metrics = queue_metrics or QueueMetrics(store, [], DEFAULT_TENANT)
         self.settings = settings or ServiceSettings()
         self.clock = clock or SystemClock()
         self.auth = Authenticator(issuers, self.clock, self.settings.auth_failures_per_minute)

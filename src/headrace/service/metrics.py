@@ -66,3 +66,9 @@ def _lines(service: "Service") -> Iterator[str]:
         yield f"# HELP {name} {what}"
         yield f"# TYPE {name} counter"
         yield f"{name} {number}"
+    for gauge in service.queue_metrics.gauges():
+        yield f"# HELP {gauge.name} {gauge.about}"
+        yield f"# TYPE {gauge.name} gauge"
+        for labels, value in gauge.values:
+            shown = ",".join(f'{label}="{text}"' for label, text in zip(gauge.labels, labels, strict=True))
+            yield f"{gauge.name}{{{shown}}} {value:g}" if shown else f"{gauge.name} {value:g}"

@@ -14,6 +14,7 @@ from headrace.model.limits import DRAIN_S, KEEP_ALIVE_S
 from headrace.service.app import Service
 from headrace.service.guard import GuardedProtocol
 from headrace.service.metrics import metrics_text
+from headrace.service.systemd import notify_systemd
 
 
 class ListenAddress(Struct, frozen=True):
@@ -66,6 +67,7 @@ class ServiceServer(uvicorn.Server):
     def stop(self) -> None:
         """End: waits and streams first, then connections. A second call ends at once."""
         self._on_exit()
+        notify_systemd("STOPPING=1")
         self.force_exit = self.should_exit
         self.should_exit = True
 
@@ -112,6 +114,7 @@ async def _say_ready(server: ServiceServer, on_ready: Callable[[int], None] | No
     await server.ready.wait()
     if on_ready is not None and server.started:
         on_ready(server.port)
+    notify_systemd("READY=1")
 
 
 def _metrics_app(service: Service) -> Callable[[Any, Any, Any], Awaitable[None]]:
@@ -119,6 +122,8 @@ def _metrics_app(service: Service) -> Callable[[Any, Any, Any], Awaitable[None]]
         if scope["type"] != "http":
             return
         found = scope["path"] == "/metrics" and scope["method"] in ("GET", "HEAD")
+        if found:
+            await service.queue_metrics.refresh()
         body = metrics_text(service).encode() if found else b""
         headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})

@@ -1,9 +1,12 @@
 """Metrics of a worker for Prometheus, and the HTTP server for them and for the worker's health."""
 
+import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -12,8 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from headrace.client.queue_metrics import QueueMetrics
 from headrace.model.errors import BadConfig
-from headrace.model.limits import SCRAPE_SECONDS_MAX
+from headrace.model.limits import QUEUE_METRICS_WAIT_S, SCRAPE_SECONDS_MAX
+from headrace.model.names import DEFAULT_TENANT
+from headrace.stores.contract.store import Store
 from headrace.worker.events import WorkerEvent
 from headrace.worker.health import Histogram, Labels, ProcessesHealth, WorkerCounts, WorkerHealth
 
@@ -40,6 +46,8 @@ class Metrics:
         self._core = prometheus()
         self._health = health
         self._counts = WorkerCounts()
+        self._queues: tuple[QueueMetrics, asyncio.AbstractEventLoop] | None = None
+        self._loop_thread = 0
         self.registry = self._core.CollectorRegistry()
         self.registry.register(self)
 
@@ -52,6 +60,43 @@ class Metrics:
         yield from _counters(self._core, self._counts)
         if self._health is not None:
             yield from _gauges(self._core, self._health())
+        if self._queues is not None:
+            yield from self._queue_gauges(*self._queues)
+
+    def watch(self, store: Store, patterns: Sequence[str], tenant: str = DEFAULT_TENANT) -> None:
+        """Show the jobs of queues, too: `queue`, `tenant/queue`, or a prefix such as `acme/mail*`.
+
+        Call it on the event loop of the store.
+        """
+        self._queues = QueueMetrics(store, patterns, tenant), asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+
+    def _queue_gauges(self, queues: QueueMetrics, loop: asyncio.AbstractEventLoop) -> "Iterable[Metric]":
+        if threading.get_ident() != self._loop_thread:  # on the loop itself, `asgi` has refreshed them
+            with suppress(TimeoutError, RuntimeError, CancelledError):  # a busy or closed loop: show the last counts
+                asyncio.run_coroutine_threadsafe(queues.refresh(), loop).result(QUEUE_METRICS_WAIT_S)
+        for gauge in queues.gauges():
+            family = self._core.core.GaugeMetricFamily(gauge.name, gauge.about, labels=gauge.labels)
+            for labels, value in gauge.values:
+                family.add_metric(labels, value)
+            yield family
+
+    def asgi(self) -> "Callable[[Any, Any, Any], Awaitable[None]]":
+        """The metrics as an ASGI application, for web programs: `app.mount("/metrics", metrics.asgi())`."""
+        page = PrometheusPage(self.registry)
+
+        async def app(scope: Any, _receive: Any, send: Any) -> None:
+            if scope["type"] != "http":
+                return
+            if self._queues is not None and asyncio.get_running_loop() is self._queues[1]:
+                await self._queues[0].refresh()
+            accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
+            body, content_type = page(accept)
+            headers = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body))]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+        return app
 
     def serve(
         self, host: str = "127.0.0.1", port: int = 0, health: Callable[[], WorkerHealth] | None = None

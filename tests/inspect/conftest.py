@@ -43,7 +43,7 @@ async def fill(store: Store) -> None:
     await enqueue(store, "active")
     await store.jobs.claim(request_of(MAIL))
     await enqueue(store, "active", kind="again", payload=b"\xff\x00")
-    await enqueue(store, "later", delay_ms=60_000_000)
+    await enqueue(store, "later", delay_ms=60_030_000)
     await store.jobs.enqueue([Job(queue=WEB, id="page", kind="crawl")])
 
 

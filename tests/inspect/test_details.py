@@ -51,7 +51,7 @@ async def test_a_waiting_job_says_why_it_waits(store: Store) -> None:
     await store.queues.configure(MAIL, {"paused": True})
     await enqueue(store, "soon")
 
-    assert later["why"] == "it is due in 16 h 39 m"
+    assert later["why"] == "it is due in 16 h 40 m"
     assert (await shown(store, "soon"))["why"] == "its queue is paused; resume it"
 
 

@@ -45,7 +45,7 @@ async def test_a_row_has_the_fields_of_its_state_and_no_secret(store: Store) -> 
     assert (active["worker"], active["ended_at"], active["run_at"], active["error"]) == ("worker-1", None, None, None)
     assert active["lease_expires_at_ms"] - active["enqueued_at_ms"] >= 600_000
     assert (active["lease_expires_at"][-1], rows["active", "blocked"]["worker"]) == ("Z", None)
-    assert rows["later", "waiting"]["run_at_ms"] - rows["later", "waiting"]["enqueued_at_ms"] == 60_000_000
+    assert rows["later", "waiting"]["run_at_ms"] - rows["later", "waiting"]["enqueued_at_ms"] == 60_030_000
     assert dead["error"] == {"class": "OSError", "message": "cannot reach redis://…@cache:6379"}
     assert dead["dead_letter"].partition(":")[0] == str(MAIL.index_of("dead"))
     assert (rows["done", "done"]["tag"], rows["done", "done"]["dead_letter"]) == ("red", None)

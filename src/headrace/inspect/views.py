@@ -70,27 +70,11 @@ class FinishedJobView(Struct, frozen=True, kw_only=True):
     result: Raw | UnsetType = UNSET
 
 
-class DeadLetterRow(Struct, frozen=True, kw_only=True):
-    """A dead letter: its key, its queue, the record of its job and the reason of the death."""
+class DeadLetterRow(RecordView, frozen=True, kw_only=True):
+    """A dead letter: the record of its job, with the error that killed it, its key, its queue and the reason."""
 
     dead_letter: str
     queue: str
-    id: str
-    kind: str
-    tag: str | None
-    headers: dict[str, str]
-    attempts: int
-    stalls: int
-    enqueued_at: str
-    enqueued_at_ms: int
-    run_at: str
-    run_at_ms: int
-    failed_at: str | None
-    failed_at_ms: int | None
-    error: ErrorView | None
-    """The error that killed the job."""
-    payload_bytes: int
-    payload: Raw | UnsetType = UNSET
     reason: str
     died_at: str
     died_at_ms: int

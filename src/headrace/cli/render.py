@@ -98,7 +98,7 @@ def _setting_text(name: str, value: int) -> str:
 
 
 def print_timeline(output: Output, timeline: Timeline) -> None:
-    """Print the events of a job as a table, and say what is missing."""
+    """Print the events of a job as a table, and a hint about missing ones."""
     if not timeline.looked and timeline.begins == "not_reached":  # skipped by --scan-max 0
         return
     output.say("")

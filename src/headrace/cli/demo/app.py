@@ -22,7 +22,7 @@ KINDS = {
     "flash-sale": "expires if it is late",
     "resize-image": "slow",
     "warm-cache": "coalesced: one waiting job per page",
-    "crawl-site": "its worker is killed meanwhile",
+    "crawl-site": "long, its worker is killed",
 }
 
 app = App()

@@ -158,7 +158,7 @@ def fleet(
 
 
 def _check(app: "App", name: str, config: "WorkerFields") -> "App":
-    """The app; refuses one that cannot run as a fleet, before Spark takes seconds to start."""
+    """The app; refuses an app that cannot run as a fleet before Spark takes seconds to start."""
     if not len(app.handlers):
         raise BadConfig(f"{name} has no jobs; put @app.job above a function, in a module that {name} imports")
     settings_of(

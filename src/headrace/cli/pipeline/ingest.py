@@ -324,7 +324,7 @@ def _show(output: Output, request: IngestRequest, report: "IngestReport") -> Non
 
 
 def source_of(name: str, format: str | None, options: dict[str, str], master: str) -> "Source":  # noqa: A002 - as the option
-    """The source of that name; refuses one that does not exist, before Spark is started."""
+    """The source of this name; refuses an unknown one before Spark is started."""
     with needing_spark():
         from headrace.pipeline.flows.ingest.source import find_source
 

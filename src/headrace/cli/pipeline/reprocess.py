@@ -282,8 +282,8 @@ def confirm_counts(
 ) -> R:
     """Count, show the counts, ask, and then write; with `yes`, write at once. `write` gets the counts, if any.
 
-    A dry run ends with the counts, and so does one that finds nothing (`size`). Without a terminal to ask in it exits
-    with code 2 and says which option to add.
+    A dry run ends with the counts, and so does a run without matches (`size`). Without a terminal it exits with code 2
+    and names the option to add.
     """
     if yes and not dry_run:
         report = write(None)

@@ -56,7 +56,7 @@ def stats(
     """Write windows of statistics to a table and the tenants' feeds.
 
     Runs live until Ctrl-C. With --once, it counts the events of the history (or the journal) that were not counted yet
-    and exits; a live run may go on meanwhile.
+    and exits, even beside a live run.
 
     Example: headrace pipeline stats --window 10s
     """

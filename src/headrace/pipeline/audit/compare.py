@@ -50,9 +50,9 @@ class ComparisonCounts(Struct, frozen=True):
     partial: int
     """Compared in part only."""
     differ: int
-    """Differ although they did not move."""
+    """Differ without having moved."""
     moved: int
-    """Differ and have moved meanwhile."""
+    """Differ, but moved during the comparison."""
 
 
 class AuditFrames:

@@ -40,7 +40,7 @@ class RecheckResult(Struct, frozen=True):
 
 
 class JournalTail:
-    """The events of a shard behind those that Spark has read, which continue the histories of some of its jobs."""
+    """The events of a shard after those that Spark has read, which continue the histories of its jobs."""
 
     def __init__(self, store: Store, shard: Shard, bounds: Bounds, seq: int, histories: Histories) -> None:
         self._store, self._shard, self._first = store, shard, bounds

@@ -57,7 +57,7 @@ class JobGroup(Struct, frozen=True, kw_only=True):
 
 
 class BackfillReport(Struct, frozen=True, kw_only=True):
-    """What became of the jobs behind the matching events. A dry run creates none."""
+    """The outcomes of the jobs behind the matching events. A dry run creates none."""
 
     events: int
     """Events that match."""
@@ -124,7 +124,7 @@ def backfill_jobs(
     words: tuple[str, str] = ("where", "payload"),
     on_stage: Callable[[str], None] | None = None,
 ) -> BackfillReport:
-    """Enqueue again the jobs behind the events for which the SQL `where` is true, and report what became of them.
+    """Enqueue again the jobs behind the events for which the SQL `where` is true, and report the outcomes.
 
     `where` is over the columns of the history (or, without one, the journal): `event = 'done' and kind = 'invoice' and
     happened_at > '2030-01-31'`. All matching events of one life of a job give one job, with the kind, tag, priority and

@@ -42,7 +42,7 @@ class DeadLetterGroup(Struct, frozen=True, kw_only=True):
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
-    """What became of the matching dead letters. A dry run fills `found` and `groups` only."""
+    """The outcomes of the matching dead letters. A dry run fills `found` and `groups` only."""
 
     found: int
     replayed: int = 0
@@ -88,7 +88,7 @@ def replay_dead_letters(
     what: str = "where",
     on_stage: Callable[[str], None] | None = None,
 ) -> ReplayReport:
-    """Replay the dead letters for which the SQL `where` is true, and report what became of them.
+    """Replay the dead letters for which the SQL `where` is true, and report the outcomes.
 
     `where` is over the columns of `what=dead`: `error_class = 'Timeout' and died_at > '2030-01-31'`. Deaths after the
     call began (or after `died_before_ms`) are left out; `limit` takes the oldest deaths. The jobs are due after

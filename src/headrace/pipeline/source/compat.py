@@ -88,14 +88,14 @@ def check_limit(*, has_limits: bool = HAS_4_2) -> None:
     if not has_limits:
         raise BadConfig(
             "a bound of batches (maxEventsPerTrigger, --events-max) needs Spark 4.2 or newer, and this is"
-            f" {pyspark.__version__}; leave it out, and a batch holds everything that is there"
+            f" {pyspark.__version__}; leave it out, and a batch holds all available events"
         )
 
 
 def limit_options(events_max: int | None, default: int, *, has_limits: bool = HAS_4_2) -> dict[str, str]:
     """The option that bounds batches at `events_max` events, or at the default if that is None.
 
-    Where Spark has no bounds, nobody gets the default, and what is asked for is refused.
+    Where Spark has no bounds, the default does not apply, and a given bound is refused.
     """
     if events_max is not None:
         check_limit(has_limits=has_limits)

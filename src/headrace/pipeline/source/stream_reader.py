@@ -136,7 +136,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Ge
         """The rows of a task's spans, with the columns of `table`."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark hands a partition of its own making to a read that has none.
+        # For an empty read, Spark passes a partition of another type.
         if isinstance(partition, StreamPartition):
             check_host(self.options.url, partition.planned_on)
             yield from self.read_spans(partition.spans)

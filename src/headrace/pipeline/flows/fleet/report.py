@@ -1,4 +1,4 @@
-"""Counts what a fleet does while it runs and reports what it did, both from the journal."""
+"""Counts the work of a fleet from the journal, during the run and for its report."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Reports what became of the rows of an ingest, and reads the rows that were refused."""
+"""Reports the outcomes of the rows of an ingest, and reads its refused rows."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ ACCEPTED = ("created", "updated", "blocked", "duplicate", "folded")
 
 
 class IngestReport(Struct, frozen=True, kw_only=True):
-    """What became of the rows. Every row is counted once: the counts and those of `refused` add up to `rows`.
+    """The outcomes of the rows. Every row is counted once: the counts and those of `refused` add up to `rows`.
 
     A dry run counts the rows that would be `jobs`, `folded` into another row, or refused; the refusals of the store
     itself are only found by a write.

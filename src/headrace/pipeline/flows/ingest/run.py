@@ -51,7 +51,7 @@ def ingest_rows(
     texts: Pairs[str, str] | None = None,
     on_stage: Callable[[str], None] | None = None,
 ) -> IngestReport:
-    """Enqueue a job for each row of a frame, and report what became of the rows. May be repeated: a row is one job.
+    """Enqueue a job for each row of a frame, and report the outcomes. May be repeated: a row is one job.
 
     `mapping` gives the SQL for each column of a job (see `Mapping`); `queue`, `kind` and `tenant` are for columns that
     it leaves out. A row is identified by `name` and its key for as long as `keep`: later runs do not enqueue it again.

@@ -127,7 +127,7 @@ def _check_names(function: MapFunction, names: Sequence[str], has: str, *, other
     if unknown and not takes_all and not others:
         raise BadConfig(
             f"the handler of {function.kind!r}, {signature}, does not take {', '.join(map(repr, unknown))}, and"
-            f" {available}; leave out what it does not take"
+            f" {available}; leave out the others"
         )
 
 

@@ -77,7 +77,7 @@ class FeedFollower:
     async def latest(self, start: FeedOffset | None, changes_max: int | None) -> FeedOffset:
         """Where the batch that begins at `start` ends; `start` itself when there is nothing new.
 
-        Refuses to go on when something is missing in a log, unless the options say to count it and go on.
+        Raises `Refused` for a loss in a log, unless the options say to count it and continue.
         """
         if start is None:
             # Spark before 4.2 gives none.

@@ -127,7 +127,7 @@ async def cursor_at(store: Store, state: FeedState, after: FeedCursor, seq: int)
         return end
     if seq == after.seq:
         return after
-    # Epochs never fall within a log: where both ends have the same, so has what is between them.
+    # Epochs never fall within a log: if both ends have one epoch, so have all changes between them.
     if after.epoch == end.epoch:
         return FeedCursor(end.birth, end.epoch, seq)
     async for birth, change in changes_behind(store, state, after):
@@ -164,7 +164,7 @@ class FeedLoss(Struct, frozen=True):
     """None of a feed that is gone."""
 
     def sentence(self) -> str:
-        """What was wanted, what was found, what to do."""
+        """The loss as a sentence: expected, found, and what to do."""
         read = f"the stream has read feed {self.name} up to seq {self.cursor.seq:,}"
         if self.state is None:
             return f"{read}, and the feed no longer exists; use a new checkpoint, {GO_ON} without it"
@@ -178,11 +178,11 @@ class FeedLoss(Struct, frozen=True):
         if self.kind == "anew":
             return (
                 f"{read}, and the feed of this name is another one: it was created again, or this is another store; use"
-                f" a new checkpoint, {GO_ON} from what is there"
+                f" a new checkpoint, {GO_ON} with the remaining events"
             )
         return (
             f"{read}, and its log does not hold that change: the store has lost its tail; use a new checkpoint,"
-            f" {GO_ON} from what is there"
+            f" {GO_ON} with the remaining events"
         )
 
 

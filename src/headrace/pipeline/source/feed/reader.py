@@ -51,7 +51,7 @@ class FeedReader(FilteredReader):
             return [FeedPartition(feeds) for feeds in runner.run(_plan(store, self._options, self.filters))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark hands a partition of its own making to a read that has none.
+        # For an empty read, Spark passes a partition of another type.
         if isinstance(partition, FeedPartition):
             check_host(self._options.url, partition.planned_on)
             yield from coalesce(map(self.filters.rows, self._items(partition.feeds)))

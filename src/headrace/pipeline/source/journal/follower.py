@@ -73,7 +73,7 @@ class JournalFollower:
     async def latest(self, start: Offset | None, events_max: int | None) -> Offset:
         """Where the batch that begins at `start` ends; `start` itself when there is nothing new.
 
-        Refuses to go on when something is missing in a journal, unless the options say to count it and go on.
+        Raises `Refused` for a loss in a journal, unless the options say to count it and continue.
         """
         if start is None:
             # Spark before 4.2 gives none.

@@ -82,7 +82,7 @@ class Comparison(Struct, frozen=True):
         return [
             f"the checkpoint has read {read:,} events of shards that were idle since {instant_text(self.at_ms)}, and"
             f" their journals count {found:,} up to then: a queue was deleted or created again, retention has dropped"
-            f" events, or this is another store; use a new checkpoint, {GO_ON} from what is there"
+            f" events, or this is another store; use a new checkpoint, {GO_ON} with the remaining events"
             for read, found in self.unknown
         ]
 

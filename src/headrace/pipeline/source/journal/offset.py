@@ -95,7 +95,7 @@ class Loss(Struct, frozen=True):
     bounds: Bounds
 
     def sentence(self) -> str:
-        """What was wanted, what was found, what to do."""
+        """The loss as a sentence: expected, found, and what to do."""
         name, seq, first, last = self.name, self.mark.seq, self.bounds.first_seq, self.bounds.last_seq
         if self.kind == "trimmed":
             return (
@@ -111,7 +111,8 @@ class Loss(Struct, frozen=True):
         found = f"ends at seq {last:,}" if self.kind == "shorter" else "holds another event there"
         return (
             f"the checkpoint has read {name} up to seq {seq:,}, and its journal {found}: the store has lost its tail,"
-            f" the queue was created again, or this is another store; use a new checkpoint, {GO_ON} from what is there"
+            f" the queue was created again, or this is another store; use a new checkpoint, {GO_ON} with the remaining"
+            " events"
         )
 
     @property

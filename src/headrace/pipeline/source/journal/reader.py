@@ -55,7 +55,7 @@ class JournalReader(FilteredReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark hands a partition of its own making to a read that has none.
+        # For an empty read, Spark passes a partition of another type.
         if isinstance(partition, JournalPartition):
             check_host(self._options.url, partition.planned_on)
             yield from read_spans(

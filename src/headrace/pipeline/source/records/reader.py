@@ -146,7 +146,7 @@ class RecordReader(FilteredReader):
             return [RecordPartition(work) for work in runner.run(plan(store, self._options, self.filters))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark hands a partition of its own making to a read that has none.
+        # For an empty read, Spark passes a partition of another type.
         if isinstance(partition, RecordPartition):
             check_host(self._options.url, partition.planned_on)
             yield from coalesce(map(self.filters.rows, self._batches(partition.work)))

@@ -83,9 +83,7 @@ def _fits(found: DataType, spec: ColumnSpec) -> bool:
 def _advice(found: DataType) -> str:
     if isinstance(found, VariantType):
         return "; make it text with to_json(…)"
-    return (
-        f"; cast it, {cut(found.simpleString())} says something else" if isinstance(found, BinaryType) else "; cast it"
-    )
+    return f"; cast it from {cut(found.simpleString())}" if isinstance(found, BinaryType) else "; cast it"
 
 
 UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)

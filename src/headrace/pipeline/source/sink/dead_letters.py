@@ -159,7 +159,7 @@ def _pick(queue: Queue, shard: int | None, dead_letter: int | None, id: str | No
 
 
 class _ReplayTask:
-    """Replays picks of a queue and counts what became of them."""
+    """Replays picks of a queue and counts the outcomes."""
 
     def __init__(self, store: Store, replays: ReplayBatches, options: WriteOptions, tally: WriteTally) -> None:
         self._store = store

@@ -221,7 +221,7 @@ def _cell_refusal(refusal: str) -> Refused:
 
 
 def _check(rest: object, kind: object, payload: object) -> None:
-    """Raise what was found wrong with a cell before."""
+    """Raise the earlier refusal of a cell."""
     if type(payload) is Refused:
         raise payload
     if type(rest) is Refused:

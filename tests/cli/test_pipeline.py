@@ -67,7 +67,7 @@ def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
         (words("backfill", "--delay", "366d", "--spread", "1d"), "delay and spread together are more than a year"),
         (words("backfill", "--name", "a/b"), "name is 'a/b'; give 1 to 80 printable characters other than '/'"),
         (words("backfill", "--to-queue", "a b"), "queue name 'a b' is not a name"),
-        (["pipeline", "changes"], "changes are made of the table stats, which"),
+        (["pipeline", "changes"], "changes need the table stats, which"),
         (["pipeline", "changes", "--until", "soon"], "until 'soon' is"),
         (["pipeline", "stats", "--origin", "history"], "--origin is for --once; live statistics follow the journal"),
     ],

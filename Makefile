@@ -53,8 +53,9 @@ bench-spark: servers  ## Measure reading, writing and fleets of Spark beside bar
 	@$(PY) -m benchmarks.history
 	@$(PY) -m benchmarks.fleet
 
-proof: servers  ## Run the long proofs, and of the conformance suite what `make test` leaves out
+proof: servers  ## Run the long proofs, and what `make test` leaves out of the conformance suite and of the pipeline's tests
 	@$(PY) -m pytest -q -n 3 --dist worksteal --everything tests/conformance
+	@$(PY) -m pytest -q -n 2 --dist worksteal --everything -m proof tests/pipeline
 	@$(PY) -m tests.proof
 
 docs: setup  ## Test the documentation

@@ -22,8 +22,7 @@ from pyspark.sql import SparkSession
 
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Events, events
-from headrace.pipeline.history.layout import history_table
-from headrace.pipeline.history.state import APP, HistoryState
+from headrace.pipeline.history.table import APP, HistoryState, history_table
 from headrace.pipeline.report.report import write_report
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.spark_session import session
@@ -192,7 +191,7 @@ def main() -> None:
         for what, upto in (("first", days - 1), ("nothing new", days - 1), ("a day more", days)):
             growing.grow(upto)
             if what == "first":
-                for name in ("jobs", "attempts", "lives", "errors", "usage", "stats"):
+                for name in ("jobs", "attempts", "generations", "errors", "usage", "stats"):
                     shutil.rmtree(data_dir.table(name), ignore_errors=True)
             for name, step in steps_of(spark, data_dir).items():
                 begun, used = time.monotonic(), cpu_s()

@@ -22,10 +22,8 @@ from benchmarks.contenders import redis
 from benchmarks.spark_filling import on_store
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.pipeline.history.layout import history_table
-from headrace.pipeline.history.read import history_files, read_history
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import APP, HistoryState
+from headrace.pipeline.history.table import APP, HistoryState, history_files, history_table, read_history
 from headrace.pipeline.spark_session import session
 from headrace.pipeline.storage.write import write_files
 from headrace.stores.contract.store import Store

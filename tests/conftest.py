@@ -1,4 +1,5 @@
-"""Lets tests be coroutines, each on an event loop of its own that its fixtures share, and ends what they started."""
+"""Lets tests be coroutines, each on an event loop of its own that its fixtures share, ends what they started, and
+leaves to `make proof` what is marked so."""
 
 import asyncio
 import inspect
@@ -6,6 +7,21 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make proof` ask for all tests."""
+    parser.addoption("--everything", action="store_true", help="run also what `make test` leaves to `make proof`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked `proof`: repeats of a test on another store, or with another seed."""
+    if config.getoption("--everything"):
+        return
+    left = [item for item in items if item.get_closest_marker("proof")]
+    if left:
+        items[:] = [item for item in items if not item.get_closest_marker("proof")]
+        config.hook.pytest_deselected(items=left)
 
 
 def pytest_unconfigure() -> None:

@@ -6,9 +6,9 @@ import subprocess
 def until(worker: "subprocess.Popen[str]", word: str) -> str:
     """Read the log of a worker up to the line that holds a word."""
     assert worker.stderr is not None
-    told = ""
+    text = ""
     for line in worker.stderr:
-        told += line
+        text += line
         if word in line:
-            return told
-    raise AssertionError(f"the log ended without {word!r}: {told}")
+            return text
+    raise AssertionError(f"the log ended without {word!r}: {text}")

@@ -83,15 +83,15 @@ def run(
     return ran
 
 
-def _in_process(command: list[str], cwd: Path, env: dict[str, str], terminal: bool, given: str | None) -> Ran:
+def _in_process(command: list[str], cwd: Path, env: dict[str, str], terminal: bool, stdin: str | None) -> Ran:
     if terminal:
-        return in_terminal(command, cwd, env, given or "")
+        return in_terminal(command, cwd, env, stdin or "")
     ended = subprocess.run(
         command,
         cwd=cwd,
         env=env,
-        input=given,
-        stdin=subprocess.DEVNULL if given is None else None,
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         text=True,
         timeout=RUN_S,
@@ -100,9 +100,9 @@ def _in_process(command: list[str], cwd: Path, env: dict[str, str], terminal: bo
     return Ran(ended.returncode, ended.stdout, ended.stderr)
 
 
-def _piped(arguments: Sequence[str], cwd: Path, env: dict[str, str], given: str) -> Ran:
+def _piped(arguments: Sequence[str], cwd: Path, env: dict[str, str], stdin: str) -> Ran:
     with TemporaryFile("w+") as typed, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        typed.write(given)
+        typed.write(stdin)
         typed.seek(0)
         command = fork(arguments, cwd, env, [each.fileno() for each in (typed, out, err)])
         try:
@@ -195,13 +195,13 @@ def _typed(start_in: Callable[[int], "subprocess.Popen[bytes] | Fork"], typed: s
         os.close(theirs)
     try:
         os.write(ours, typed.encode())
-        told = _read_all(ours)
+        output = _read_all(ours)
         code = process.wait(RUN_S)
     finally:
         process.kill()
         process.wait()
         os.close(ours)
-    return Ran(code, _SEQUENCE.sub("", told.decode()).replace("\r\n", "\n"), "")
+    return Ran(code, _SEQUENCE.sub("", output.decode()).replace("\r\n", "\n"), "")
 
 
 def _read_all(terminal: int) -> bytes:

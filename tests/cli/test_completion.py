@@ -14,8 +14,8 @@ from tests.cli.support import RUN_S, environment, run
 def completed(typed: str, cwd: Path | None = None) -> list[str]:
     """What bash is told may stand where the cursor is, at the end."""
     words = typed.split(" ")
-    asked = {"_HEADRACE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
-    ran = run(env=asked, cwd=cwd)
+    environment = {"_HEADRACE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    ran = run(env=environment, cwd=cwd)
     assert (ran.code, ran.err) == (0, "")
     return ran.out.split()
 

@@ -108,10 +108,10 @@ def test_list_filters_exactly(file_url: str) -> None:
 
 
 def test_every_filter_that_is_given_reaches_the_store() -> None:
-    meant = DeadLetterQuery(id="a", kind="k", tag="t", reason="failed", error_class="E", since="2h", until="1h")
+    query = DeadLetterQuery(id="a", kind="k", tag="t", reason="failed", error_class="E", since="2h", until="1h")
 
-    where = meant.where(10_000_000)
-    bounded = meant.where(10_000_000, died_before_ms=5)
+    where = query.where(10_000_000)
+    bounded = query.where(10_000_000, died_before_ms=5)
 
     assert where == DeadLetterFilter("a", "k", "t", "failed", "E", 10_000_000 - 7_200_000 - 1, 10_000_000 - 3_600_000)
     assert bounded.died_before_ms == 5

@@ -49,12 +49,12 @@ async def many_deaths(store: Store) -> None:
 def test_replay_goes_in_steps_spreads_evenly_and_spares_ids_in_use(url: str) -> None:
     """T35, T36: `dlq requeue`, of more dead letters than one call takes; a dry run before changes nothing."""
     with_store(url, many_deaths)
-    given = ("dead", "replay", "--kind", "send", "--spread", f"{MINUTES}m")
+    words = ("dead", "replay", "--kind", "send", "--spread", f"{MINUTES}m")
 
-    dry = run(*given, "--dry-run", url=url)
-    unanswered = run(*given, url=url)
+    dry = run(*words, "--dry-run", url=url)
+    unanswered = run(*words, url=url)
     untouched = with_store(url, lambda store: store.queues.counts(MAIL))
-    done = run(*given, "--yes", "--json", url=url)
+    done = run(*words, "--yes", "--json", url=url)
 
     assert dry == Ran(0, "would be: 10 id in use, 2,490 replayed\n", "")
     assert unanswered == Ran(

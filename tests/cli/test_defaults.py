@@ -85,10 +85,10 @@ def test_a_setting_that_nothing_has_is_refused_with_the_nearest(
 
     code = main(["queues"])
 
-    told = capfd.readouterr()
-    assert (code, told.out) == (2, "")
-    assert message in told.err
-    assert told.err.count("\n") == 1
+    output = capfd.readouterr()
+    assert (code, output.out) == (2, "")
+    assert message in output.err
+    assert output.err.count("\n") == 1
 
 
 def test_settings_reach_the_commands_that_have_them_and_no_others() -> None:
@@ -120,8 +120,10 @@ def many(queues: list[str] | None = None, capacity: int = 1, lease: str | None =
 
 
 def test_a_setting_for_an_option_that_may_be_repeated_is_one_text_or_a_list() -> None:
-    for given in ("mail", ["mail"]):
-        found = defaults_of({"worker": {"queues": given, "capacity": 5, "lease": 5}}, "worker", {None: many}, COMMANDS)
+    for setting in ("mail", ["mail"]):
+        found = defaults_of(
+            {"worker": {"queues": setting, "capacity": 5, "lease": 5}}, "worker", {None: many}, COMMANDS
+        )
         assert found == {"worker": {"queues": ["mail"], "capacity": 5, "lease": "5"}}
 
 

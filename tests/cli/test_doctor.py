@@ -64,13 +64,13 @@ def test_a_healthy_store_is_reported_check_by_check(url: str) -> None:
 
     ran = run("doctor", url=url)
 
-    told = {line.split()[0]: line for line in ran.lines[2:]}
+    printed = {line.split()[0]: line for line in ran.lines[2:]}
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].split() == ["check", "found", "what", "to", "do"]
-    assert tuple(told) == CHECKS
-    assert told["store"].split()[1] == "ok"
-    assert "1 queue, 2 jobs waiting, 0 running" in told["queues"]
-    assert "look" in told["durability"], "neither a fast file nor a Redis without AOF is durable"
+    assert tuple(printed) == CHECKS
+    assert printed["store"].split()[1] == "ok"
+    assert "1 queue, 2 jobs waiting, 0 running" in printed["queues"]
+    assert "look" in printed["durability"], "neither a fast file nor a Redis without AOF is durable"
 
 
 def test_json_tells_the_same(url: str) -> None:
@@ -98,9 +98,9 @@ def test_damage_is_wrong_until_it_is_repaired_and_the_hidden_job_runs_once(url: 
     sick, repaired = run("doctor", url=url), run("doctor", "--repair", "--json", url=url)
 
     assert (sick.code, sick.err) == (1, "")
-    [told] = [line for line in sick.lines if line.startswith("damage")]
-    assert ("counter ready is 1, but 2 were counted" in told) or ("1 unindexed ('a')" in told)
-    assert "headrace doctor --repair" in told
+    [printed] = [line for line in sick.lines if line.startswith("damage")]
+    assert ("counter ready is 1, but 2 were counted" in printed) or ("1 unindexed ('a')" in printed)
+    assert "headrace doctor --repair" in printed
     document = repaired.document
     assert (repaired.code, repaired.err, document["verdict"]) == (0, "", "look")
     assert (document["repairs"]["recounted"], document["repairs"]["mended"]) in ((1, {}), (0, {"unindexed": 1}))
@@ -294,7 +294,7 @@ async def test_queues_with_the_same_finding_are_listed_while_they_are_few_and_co
 
     found = [each.found for each in checks if each.check in ("queues", "journal")]
     assert len(checks) < 25
-    assert [told for told in found if "is paused" in told] == [
+    assert [text for text in found if "is paused" in text] == [
         f"'{name}' is paused with 1 job waiting" for name in names[:10]
     ]
     assert found[10:] == [

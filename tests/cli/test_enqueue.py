@@ -79,8 +79,8 @@ def here(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 def found(url: str, queue: str | Queue, id: str) -> Found:
     """All that the store knows of a job."""
-    there = queue if isinstance(queue, Queue) else Queue(queue)
-    [job] = with_store(url, lambda store: store.reads.find(there, [id]))
+    target = queue if isinstance(queue, Queue) else Queue(queue)
+    [job] = with_store(url, lambda store: store.reads.find(target, [id]))
     assert job is not None
     return job
 
@@ -117,11 +117,16 @@ def test_every_option_reaches_the_job_and_a_program_gets_them_as_json(url: str) 
     ran = run("enqueue", "resize", '{"path": [1, null]}', *options.split(), "--json", url=url)
     again = run("enqueue", "resize", '{"path": [1, null]}', *options.split(), "--json", url=url)
 
-    said = ran.document
+    document = ran.document
     assert (ran.code, ran.err) == (0, "")
-    assert (said["kind"], said["queue"], said["tenant"], said["status"]) == ("resize", "q", "acme", "created")
+    assert (document["kind"], document["queue"], document["tenant"], document["status"]) == (
+        "resize",
+        "q",
+        "acme",
+        "created",
+    )
     assert (again.code, again.document["status"]) == (0, "duplicate")
-    record = found(url, Queue("q", "acme", 2), said["id"]).record
+    record = found(url, Queue("q", "acme", 2), document["id"]).record
     assert record is not None
     policy = record.policy
     assert (record.run_at_ms, record.tag, record.headers) == (1_893_456_000_000, "t", {"a": "b=c", "d": ""})
@@ -175,7 +180,7 @@ def test_a_payload_may_be_piped_in(file_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "a job needs a kind, as in: headrace enqueue greet name=Ada; app:app has welcome, add"),
         (["welcom", "user_id=1"], "no handler for kind 'welcom'; did you mean 'welcome'?"),
@@ -196,11 +201,13 @@ def test_a_payload_may_be_piped_in(file_url: str) -> None:
         (["--from", "-", "--id", "x"], "--id applies to one job, and --from sends many"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_in_one_sentence(words: list[str], told: str, project: Path, here: Here) -> None:
+def test_what_cannot_be_sent_is_refused_in_one_sentence(
+    words: list[str], message: str, project: Path, here: Here
+) -> None:
     ran = here(*words)
 
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
-    assert ran.err.startswith(f"headrace: {told}")
+    assert ran.err.startswith(f"headrace: {message}")
     assert list(project.glob("*.db")) == []
 
 
@@ -296,11 +303,11 @@ def test_paused_queues_of_a_file_are_reported(file_url: str) -> None:
     text = lines({"kind": "k"}, {"kind": "k", "queue": "mail", "tenant": "acme"})
 
     ran = run("enqueue", "--from", "-", url=file_url, input=text)
-    told = run("enqueue", "--from", "-", "--json", url=file_url, input=text)
+    in_json = run("enqueue", "--from", "-", "--json", url=file_url, input=text)
 
     assert (ran.code, ran.lines) == (0, ["2 jobs: 2 created"])
     assert ran.err == "queue 'mail' is paused; nothing on it runs until: headrace queues resume mail --tenant acme\n"
-    assert told.document["paused"] == [{"tenant": "acme", "queue": "mail"}]
+    assert in_json.document["paused"] == [{"tenant": "acme", "queue": "mail"}]
 
 
 @pytest.mark.parametrize(
@@ -317,11 +324,11 @@ def test_after_an_interrupted_wait_the_output_says_how_to_look_at_the_job(
             wait_until(lambda: re.search(rb" s?sub=[1-9]", server.ask("CLIENT", "LIST")) is not None, "waiting")
             waiting.send_signal(signal.SIGINT)
             out, err = waiting.communicate(timeout=30)
-        told = (json.loads(out).get("error") or json.loads(out)["message"]) if form else err.splitlines()[-1]
-        shown = run(*shlex.split(told.partition("with: ")[2])[1:], url=server.url)
+        message = (json.loads(out).get("error") or json.loads(out)["message"]) if form else err.splitlines()[-1]
+        shown = run(*shlex.split(message.partition("with: ")[2])[1:], url=server.url)
 
     assert waiting.returncode == 130
-    assert told == ("stopped waiting for job a, which continues; see it with: headrace jobs show a --queue mail")
+    assert message == ("stopped waiting for job a, which continues; see it with: headrace jobs show a --queue mail")
     assert shown.code == 0
 
 
@@ -364,9 +371,9 @@ def test_a_file_is_checked_before_it_is_sent(file_url: str, project: Path, here:
     }
     ran = {wrong: tried(wrong) for wrong in sentences}
 
-    for wrong, told in sentences.items():
+    for wrong, message in sentences.items():
         assert ran[wrong].code == 2
-        assert ran[wrong].err.startswith(f"headrace: line 3 is wrong: {told}")
+        assert ran[wrong].err.startswith(f"headrace: line 3 is wrong: {message}")
         assert ran[wrong].err.endswith("; nothing was sent\n")
     assert not (project / "headrace.db").exists()
     assert with_store(file_url, lambda store: store.queues.names("default")).rows == []
@@ -393,11 +400,11 @@ def test_lines_that_the_store_will_not_have_are_named(url: str) -> None:
     with_store(url, fill)
     jobs: Sequence[dict[str, Any]] = [{"kind": "k", "id": f"j{n}"} for n in range(4)]
 
-    told = run("enqueue", "--from", "-", "-q", "small", "--json", url=url, input=lines(*jobs))
+    in_json = run("enqueue", "--from", "-", "-q", "small", "--json", url=url, input=lines(*jobs))
 
-    said = told.document
-    assert (told.code, said["sent"], said["statuses"]) == (1, 2, {"created": 2, "full": 2})
-    assert [(each["line"], each["id"], each["status"]) for each in said["refused"]] == [
+    document = in_json.document
+    assert (in_json.code, document["sent"], document["statuses"]) == (1, 2, {"created": 2, "full": 2})
+    assert [(each["line"], each["id"], each["status"]) for each in document["refused"]] == [
         (3, "j2", "full"),
         (4, "j3", "full"),
     ]
@@ -406,13 +413,13 @@ def test_lines_that_the_store_will_not_have_are_named(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ("fail", "lines 1 to 10,000 were sent (10,000 created) and none after them; continue with line 10,001"),
         ("lose", "lines 1 to 10,000 were sent (10,000 created), and of lines 10,001 to 10,003 some may have been"),
     ],
 )
-async def test_a_store_lost_half_way_is_reported_with_the_jobs_sent(fault: str, told: str) -> None:
+async def test_a_store_lost_half_way_is_reported_with_the_jobs_sent(fault: str, message: str) -> None:
     store = FaultyStore(await open_store("memory://"))
     file = io.BytesIO(b'{"kind": "k"}\n' * (LINES_CHECKED_MAX + 3))
     factory, report = JobFactory(App("memory://"), {}, is_checked=False), LineReport()
@@ -421,7 +428,7 @@ async def test_a_store_lost_half_way_is_reported_with_the_jobs_sent(fault: str, 
     with pytest.raises(OutcomeUnknown) as caught:
         await send(file, sender, report, lambda _: getattr(store, fault)("enqueue"))
 
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert (report.lines, report.sent) == (LINES_CHECKED_MAX, LINES_CHECKED_MAX)
 
 

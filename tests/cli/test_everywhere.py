@@ -93,18 +93,18 @@ def test_every_command_works_here(url: str, tmp_path: Path, terminal: bool, for_
     """T36: what there is to do in a project, from its first job to its last."""
     project = tmp_path / "project"
     project.mkdir()
-    for words, given, facts, told in DAY:
+    for words, arguments, facts, text in DAY:
         # Without a terminal a worker takes it that a program reads along.
         option = ["--json"] if for_programs else ["--log", "text"] if words == ("worker",) else []
 
-        ran = run(*words, *given, *option, url=url, cwd=project, terminal=terminal)
+        ran = run(*words, *arguments, *option, url=url, cwd=project, terminal=terminal)
 
         assert ran.code == 0, (words, ran)
         if for_programs:
             document = document_of(words, ran)
             assert {name: document.get(name) for name in facts} == facts, words
         else:
-            assert told in ran.out, (words, ran)
+            assert text in ran.out, (words, ran)
 
 
 def document_of(words: tuple[str, ...], ran: Ran) -> dict[str, Any]:

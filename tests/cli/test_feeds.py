@@ -61,13 +61,13 @@ def test_feeds_are_listed_with_what_they_hold_and_when_they_changed(filled_url: 
 
 
 def test_settings_of_a_feed_are_taken_as_people_write_them(file_url: str) -> None:
-    asked = ("--items-max", "50", "--items-keep", "1h", "--changes-keep", "2d")
+    options = ("--items-max", "50", "--items-keep", "1h", "--changes-keep", "2d")
 
-    made = run("feeds", "create", "news", *asked, url=file_url)
+    created = run("feeds", "create", "news", *options, url=file_url)
     done = run("feeds", "configure", "news", "items_keep=0", "changes-keep-max=500", url=file_url)
 
     state = with_store(file_url, described)
-    assert (made.code, made.out) == (0, "feed 'news' of tenant 'default' was created\n")
+    assert (created.code, created.out) == (0, "feed 'news' of tenant 'default' was created\n")
     assert (done.code, done.lines[0]) == (0, "items_keep_ms: 1h → 0")
     assert done.lines[2] == "feed 'news' has version 1 of its configuration"
     assert state is not None
@@ -224,10 +224,10 @@ def test_what_cannot_be_is_refused_in_one_sentence_and_changes_nothing(
     before = with_store(filled_url, everything)
     monkeypatch.setenv("HEADRACE_URL", filled_url)
 
-    code, told = main(["feeds", *words]), capfd.readouterr()
+    code, output = main(["feeds", *words]), capfd.readouterr()
 
-    assert (code, told.out, told.err.count("\n")) == (2, "", 1)
-    assert message in told.err
+    assert (code, output.out, output.err.count("\n")) == (2, "", 1)
+    assert message in output.err
     assert with_store(filled_url, everything) == before
 
 

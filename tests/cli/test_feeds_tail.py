@@ -16,7 +16,7 @@ NEWS = FeedName("news")
 ODD = "odd\n:{}\x07"
 
 
-async def made(store: Store) -> None:
+async def create_feed(store: Store) -> None:
     """A feed with one item that keeps two changes."""
     await store.feeds.create(NEWS, "feed", {"changes_keep_max": 2}, instance="test")
     await store.items.publish(NEWS, [Publication(b'{"a":1}', "one")], instance="test")
@@ -27,7 +27,7 @@ def published(url: str, *ids: str) -> None:
     with_store(url, lambda store: store.items.publish(NEWS, publications, instance="test"))
 
 
-def told(tail: "subprocess.Popen[str]", count: int) -> list[str]:
+def read_lines(tail: "subprocess.Popen[str]", count: int) -> list[str]:
     """The next lines that are printed, without their time."""
     assert tail.stdout is not None
     return [tail.stdout.readline().rstrip("\n")[26:] for _ in range(count)]
@@ -39,12 +39,12 @@ def objects(out: str) -> list[dict[str, Any]]:
 
 def test_tail_prints_what_is_there_then_what_changes_and_says_how_to_go_on(file_url: str) -> None:
     """T36: an interrupt ends it with 130, and who goes on misses nothing and sees nothing twice."""
-    with_store(file_url, made)
+    with_store(file_url, create_feed)
 
     with start("feeds", "tail", "news", url=file_url) as tail:
-        there = told(tail, 2)
+        first_lines = read_lines(tail, 2)
         published(file_url, ODD)
-        changed = told(tail, 1)
+        changed = read_lines(tail, 1)
         tail.send_signal(signal.SIGINT)
         _, err = tail.communicate(timeout=RUN_S)
     published(file_url, "two", "three")
@@ -52,7 +52,7 @@ def test_tail_prints_what_is_there_then_what_changes_and_says_how_to_go_on(file_
     resumed = run(*words, "--limit", "2", "--json", url=file_url)
 
     assert (tail.returncode, words[:4]) == (130, ["feeds", "tail", "news", "--cursor"])
-    assert there == ['present     one  {"a":1}', "live        changes follow"]
+    assert first_lines == ['present     one  {"a":1}', "live        changes follow"]
     assert changed == [
         'published   odd\\n:{}\\x07  "about odd\\n:{}\\u0007"  test'.replace("odd\\n:{}\\u", "odd\\n:{}\\u")
     ]
@@ -64,7 +64,7 @@ def test_tail_prints_what_is_there_then_what_changes_and_says_how_to_go_on(file_
 
 
 def test_a_cursor_file_goes_on_where_the_tail_before_ended(file_url: str, tmp_path: Path) -> None:
-    with_store(file_url, made)
+    with_store(file_url, create_feed)
     kept = tmp_path / "cursor"
     words = ("feeds", "tail", "news", "--new", "--cursor-file", str(kept), "--json")
 
@@ -81,7 +81,7 @@ def test_a_cursor_file_goes_on_where_the_tail_before_ended(file_url: str, tmp_pa
 
 
 def test_a_tail_too_far_behind_shows_the_gap_and_then_the_items(file_url: str) -> None:
-    with_store(file_url, made)
+    with_store(file_url, create_feed)
     state = with_store(file_url, lambda store: store.feeds.describe(NEWS))
     assert state is not None
     published(file_url, "two", "three", "four")
@@ -94,7 +94,7 @@ def test_a_tail_too_far_behind_shows_the_gap_and_then_the_items(file_url: str) -
 
 def test_in_a_terminal_every_change_is_one_line_that_fits(file_url: str) -> None:
     """Of a long item as much as leaves room for who published it."""
-    with_store(file_url, made)
+    with_store(file_url, create_feed)
     state = with_store(file_url, lambda store: store.feeds.describe(NEWS))
     assert state is not None
     long = Publication(json.dumps("x" * 500).encode(), ODD)
@@ -109,35 +109,35 @@ def test_in_a_terminal_every_change_is_one_line_that_fits(file_url: str) -> None
 
 
 def test_a_reader_that_has_seen_enough_ends_the_tail_before_anything_changes(file_url: str) -> None:
-    with_store(file_url, made)
+    with_store(file_url, create_feed)
 
     with start("feeds", "tail", "news", url=file_url) as tail:
-        there = told(tail, 2)
+        first_lines = read_lines(tail, 2)
         assert tail.stdout is not None
         assert tail.stderr is not None
         tail.stdout.close()
         code = tail.wait(RUN_S)
         err = tail.stderr.read()
 
-    assert (len(there), code, err) == (2, 0, "")
+    assert (len(first_lines), code, err) == (2, 0, "")
 
 
 def test_a_tail_ends_with_its_feed(file_url: str, tmp_path: Path) -> None:
     """The directory tells of it as well; what was kept to go on from is forgotten."""
-    with_store(file_url, made)
+    with_store(file_url, create_feed)
     kept = tmp_path / "cursor"
 
     with (
         start("feeds", "tail", "news", "--cursor-file", str(kept), url=file_url) as tail,
         start("feeds", "tail", "--all", "--limit", "2", url=file_url) as directory,
     ):
-        there, listed = told(tail, 2), told(directory, 2)
+        first_lines, listed = read_lines(tail, 2), read_lines(directory, 2)
         with_store(file_url, lambda store: store.feeds.delete(NEWS, instance="test"))
         finished_job, _ = tail.communicate(timeout=RUN_S)
         listing, _ = directory.communicate(timeout=RUN_S)
 
     assert (tail.returncode, directory.returncode, kept.exists()) == (0, 0, False)
-    assert (there[0][:7], listed[0][:17]) == ("present", "present     news ")
+    assert (first_lines[0][:7], listed[0][:17]) == ("present", "present     news ")
     assert (finished_job[26:], listing[26:]) == ("deleted     test\n", "deleted     news  test\n")
 
 

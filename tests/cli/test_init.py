@@ -64,14 +64,17 @@ def test_a_project_that_is_there_is_never_written_to(tmp_path: Path) -> None:
     below = tmp_path / "below"
     below.mkdir()
 
-    said = run("init", "--json", cwd=below).document
-    told = run("init", "--force", cwd=below)
+    document = run("init", "--json", cwd=below).document
+    forced = run("init", "--force", cwd=below)
 
-    assert said["written"] == ["app.py", "test_app.py"]
-    assert said["add_to"] == str(project)
-    assert said["add"] == '[tool.headrace]\napp = "app:app"\n'
-    assert said["next"][:2] == ["headrace enqueue greet name=Ada --app app:app", "headrace worker app:app --until-idle"]
-    assert f"add this to {project}, so that commands find the app:" in told.lines
+    assert document["written"] == ["app.py", "test_app.py"]
+    assert document["add_to"] == str(project)
+    assert document["add"] == '[tool.headrace]\napp = "app:app"\n'
+    assert document["next"][:2] == [
+        "headrace enqueue greet name=Ada --app app:app",
+        "headrace worker app:app --until-idle",
+    ]
+    assert f"add this to {project}, so that commands find the app:" in forced.lines
     assert project.read_text() == '[project]\nname = "shop"\n'
 
 

@@ -89,9 +89,9 @@ def test_list_refuses_a_cursor_that_it_did_not_give(file_url: str) -> None:
     nonsense = run("jobs", "list", "--cursor", "nonsense", url=file_url)
     elsewhere = run("jobs", "list", "--state", "dead", "--cursor", other, url=file_url)
 
-    told = "headrace: the cursor does not belong to a list with these options; start without a cursor\n"
-    assert nonsense == Ran(2, "", told)
-    assert elsewhere == Ran(2, "", told)
+    sentence = "headrace: the cursor does not belong to a list with these options; start without a cursor\n"
+    assert nonsense == Ran(2, "", sentence)
+    assert elsewhere == Ran(2, "", sentence)
 
 
 def test_a_list_of_nothing_says_so_and_an_unknown_queue_is_refused_with_the_nearest(file_url: str) -> None:

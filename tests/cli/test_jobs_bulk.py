@@ -57,7 +57,7 @@ def test_cancel_tells_of_each_id_what_became_of_it(url: str) -> None:
     some = run("jobs", "cancel", "waiting-too", "done", "nobody", url=url)
     blocked_job = run("jobs", "cancel", "active", "--json", url=url)
     left = run("jobs", "cancel", "active", url=url)
-    asked = run("jobs", "cancel", "active", "--running", "--json", url=url)
+    stopped = run("jobs", "cancel", "active", "--running", "--json", url=url)
 
     assert (some.code, some.err) == (1, "")
     assert [line.split() for line in some.lines[2:]] == [
@@ -68,7 +68,7 @@ def test_cancel_tells_of_each_id_what_became_of_it(url: str) -> None:
     assert (blocked_job.code, blocked_job.document["statuses"]) == (0, {"cancelled": 1})
     assert (left.code, left.lines[2].split()) == (1, ["active", "mail", "active", "active"])
     assert left.err == "active jobs were left alone; --running asks them to stop\n"
-    assert asked.document["jobs"] == [{"id": "active", "queue": "mail", "status": "asked", "state": "active"}]
+    assert stopped.document["jobs"] == [{"id": "active", "queue": "mail", "status": "asked", "state": "active"}]
 
 
 def test_an_id_in_two_queues_is_left_alone_until_one_is_named(file_url: str) -> None:
@@ -206,11 +206,11 @@ class GrowingReads:
         self._inner = store.reads
         self.looks = 0
 
-    async def list(self, queue: Queue, state: State, **given: Any) -> Page[Found]:
+    async def list(self, queue: Queue, state: State, **options: Any) -> Page[Found]:
         self.looks += 1
         new = [Job(queue=queue, id=f"z{self.looks:05}{number:04}", kind="send") for number in range(1_000)]
         await self._store.jobs.enqueue(new)
-        return await self._inner.list(queue, state, **given)
+        return await self._inner.list(queue, state, **options)
 
 
 async def test_an_action_ends_although_jobs_come_faster_than_it_looks_at_them() -> None:

@@ -259,11 +259,11 @@ def test_a_secret_is_hidden_before_its_text_is_cut() -> None:
     event = Event(shard=SHARD, epoch=1, seq=1, at_ms=0, line=line)
     found = Found("x", State.DEAD, record, dead_letters=(dead_letter,))
 
-    told = [
+    texts = [
         *map(str, dead_letter_cells(dead_letter_row(MAIL, dead_letter, payload=False), 0)),
         *map(str, event_cells(event)),
         job_text(found, None, DEFAULT_CONFIG, 0, payload=True),
     ]
 
-    assert "hunter2" not in " ".join(told)
-    assert "redis://…@" in " ".join(told)
+    assert "hunter2" not in " ".join(texts)
+    assert "redis://…@" in " ".join(texts)

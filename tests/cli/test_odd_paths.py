@@ -165,14 +165,14 @@ def test_the_doctor_and_the_version_work_from_a_source_tree(file_url: str, tmp_p
     env = environment(file_url, {"PYTHONPATH": os.pathsep.join([source, str(needed)])})
     command = [sys.executable, "-S", *COMMAND[1:]]
 
-    told = subprocess.run(
+    completed = subprocess.run(
         [*command, "doctor", "--json"], env=env, cwd=tmp_path, capture_output=True, timeout=RUN_S, check=False
     )
     version = subprocess.run(
         [*command, "--version"], env=env, cwd=tmp_path, capture_output=True, timeout=RUN_S, check=False
     )
 
-    assert (told.returncode, told.stderr) == (0, b"")
-    [versions] = [each["found"] for each in json.loads(told.stdout)["checks"] if each["check"] == "versions"]
+    assert (completed.returncode, completed.stderr) == (0, b"")
+    [versions] = [each["found"] for each in json.loads(completed.stdout)["checks"] if each["check"] == "versions"]
     assert versions.startswith("headrace (not installed: a source tree), Python 3.")
     assert (version.returncode, version.stdout) == (0, b"headrace (not installed: a source tree)\n")

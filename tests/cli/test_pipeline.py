@@ -40,18 +40,18 @@ def test_these_are_the_commands() -> None:
 def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
     name: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, told = main(words(name)), capsys.readouterr()
+    code, output = main(words(name)), capsys.readouterr()
     code_json, document = main(words(name, "--json")), capsys.readouterr()
 
     sentence = "there is no history in headrace-data; write one with: headrace pipeline history --once"
-    assert (code, told.out, told.err) == (0, f"{sentence if name == 'compact' else NOTHING}\n", "")
+    assert (code, output.out, output.err) == (0, f"{sentence if name == 'compact' else NOTHING}\n", "")
     assert (code_json, document.err) == (0, "")
     assert isinstance(json.loads(document.out), dict)
     assert not (here / "headrace-data").exists()
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("arguments", "sentence"),
     [
         (words("jobs", "--dir", "hdfs://name/x"), "'hdfs://name/x' is on HDFS, which is not supported"),
         (words("report", "--dir", "s3://bucket/x"), "s3://bucket/x is on object storage, and a folder on a local disk"),
@@ -71,15 +71,15 @@ def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
         (["pipeline", "changes", "--until", "soon"], "until 'soon' is"),
         (["pipeline", "stats", "--origin", "history"], "--origin is for --once; live statistics follow the journal"),
     ],
-    ids=lambda given: given if isinstance(given, str) else " ".join(given[1:]),
+    ids=lambda arguments: arguments if isinstance(arguments, str) else " ".join(arguments[1:]),
 )
 def test_what_cannot_be_is_one_sentence(
-    given: list[str], sentence: str, here: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], sentence: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, told = main(given), capsys.readouterr()
+    code, output = main(arguments), capsys.readouterr()
 
-    assert (code, told.out) == (2, "")
-    assert told.err.startswith(f"headrace: {sentence}"), told.err
+    assert (code, output.out) == (2, "")
+    assert output.err.startswith(f"headrace: {sentence}"), output.err
 
 
 def test_the_folder_may_come_from_the_environment_and_the_project(
@@ -113,13 +113,13 @@ def test_views_print_the_sql_of_the_store_and_of_each_kind_of_the_app(
     monkeypatch.syspath_prepend(here)
 
     codes = [main(["pipeline", "views"]), main(["pipeline", "views", "app_of_views:app"])]
-    told = capsys.readouterr()
+    output = capsys.readouterr()
 
-    sql = told.out.splitlines()
+    sql = output.out.splitlines()
     assert codes == [2, 0]
     assert (
         "views need an app, whose annotations give the types; name it as in: headrace pipeline views app:app"
-        in told.err
+        in output.err
     )
     assert sql[0].startswith("CREATE OR REPLACE TEMPORARY VIEW jobs USING headrace OPTIONS (url 'sqlite:///")
     assert "from_json(concat('{\"value\":', payload, '}'), 'value STRUCT<`order`: BIGINT>, corrupt STRING'" in sql[-1]

@@ -55,17 +55,17 @@ def test_every_command_has_help_for_itself_and_each_option_and_can_speak_json(
 
     assert main([*words, "--help"]) == 0
 
-    told, group = capsys.readouterr().out, None
+    output, group = capsys.readouterr().out, None
     if len(words) == 2:
         main([words[0], "--help"])
         group = capsys.readouterr().out
     sentence = (inspect.getdoc(function) or "").partition("\n")[0]
-    assert told.startswith(f"Usage: headrace {' '.join(words)} ")
+    assert output.startswith(f"Usage: headrace {' '.join(words)} ")
     assert sentence
-    assert sentence.split(".")[0][:40] in " ".join(told.split())
-    assert "--json" in told
+    assert sentence.split(".")[0][:40] in " ".join(output.split())
+    assert "--json" in output
     assert [name for name, info in explained(function).items() if not info.help] == []
-    assert not any(str(place) in told for place in (tmp_path, Path.home(), Path(__file__).parents[2]))
+    assert not any(str(place) in output for place in (tmp_path, Path.home(), Path(__file__).parents[2]))
     assert group is None or words[1] in [line.split()[0] for line in group.splitlines() if line.startswith("  ")]
 
 
@@ -174,14 +174,14 @@ def test_a_bug_is_called_one_and_shows_its_traceback_on_request(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(COMMANDS, "faulty", Command("faulty", "Fail."))
 
-    code, told = main(["faulty"]), capsys.readouterr()
+    code, output = main(["faulty"]), capsys.readouterr()
     in_json, document = main(["faulty", "--json"]), capsys.readouterr()
     monkeypatch.setenv("HEADRACE_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
         main(["faulty"])
 
-    assert (code, in_json, told.out, document.out) == (70, 70, "", "")
-    assert told.err == (
+    assert (code, in_json, output.out, document.out) == (70, 70, "", "")
+    assert output.err == (
         "headrace: this is a bug in Headrace: ZeroDivisionError: division by zero; HEADRACE_TRACEBACK=1"
         " shows the traceback\n"
     )

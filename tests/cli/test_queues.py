@@ -178,13 +178,13 @@ def test_configure_creates_a_queue_only_with_its_option(file_url: str) -> None:
     with_store(file_url, every_state)
 
     typo = run("queues", "configure", "mial", "timeout=30s", url=file_url)
-    made = run("queues", "configure", "films", "timeout=1h", "--new", "--shards", "4", url=file_url)
+    created = run("queues", "configure", "films", "timeout=1h", "--new", "--shards", "4", url=file_url)
     cut_anew = run("queues", "configure", "films", "timeout=2h", "--new", "--shards", "8", url=file_url)
-    there = run("queues", "configure", "films", "timeout=2h", "--new", url=file_url)
+    existing = run("queues", "configure", "films", "timeout=2h", "--new", url=file_url)
 
     assert (typo.code, typo.out) == (2, "")
     assert typo.err == "headrace: tenant 'default' has no queue 'mial'; did you mean 'mail'?\n"
-    assert (made.code, there.code, there.lines[0]) == (0, 0, "timeout_ms: 1h → 2h")
+    assert (created.code, existing.code, existing.lines[0]) == (0, 0, "timeout_ms: 1h → 2h")
     assert (cut_anew.code, "has 4 shards and keeps them" in cut_anew.err) == (2, True)
 
 

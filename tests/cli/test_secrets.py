@@ -107,8 +107,8 @@ PLACES: dict[Callable[[Path], str], set[int]] = {
 """Where the URL leads, and how commands end there; 2 at the right one is for a queue that has jobs or is not there."""
 
 
-def leaks(told: str) -> list[str]:
-    return [secret for secret in (USER, PASSWORD, OPTION) if secret in told]
+def leaks(text: str) -> list[str]:
+    return [secret for secret in (USER, PASSWORD, OPTION) if secret in text]
 
 
 def test_every_command_with_a_url_is_in_the_table() -> None:
@@ -133,9 +133,9 @@ def test_no_command_shows_what_is_secret_in_its_url(
 
     for words in ARGUMENTS.keys() & functions().keys() - LASTING - (SPARKED if place is right else set()):
         for more in ([], ["--json"], ["--url", url], ["--help"]):
-            code, told = main([*words, *ARGUMENTS[words], *more]), "".join(capfd.readouterr())
-            if leaks(told) or (code not in PLACES[place] and more != ["--help"]):
-                found[" ".join([*words, *more])] = code, told
+            code, text = main([*words, *ARGUMENTS[words], *more]), "".join(capfd.readouterr())
+            if leaks(text) or (code not in PLACES[place] and more != ["--help"]):
+                found[" ".join([*words, *more])] = code, text
 
     assert found == {}
 
@@ -161,11 +161,11 @@ def test_no_log_of_a_worker_that_waits_for_its_store_shows_what_is_secret_in_its
     words = ("worker", *ARGUMENTS["worker",], "--log", form, "--log-level", "debug")
 
     with start(*words, url=unreachable(tmp_path)) as worker:
-        told = until(worker, "store_lost")
+        text = until(worker, "store_lost")
         worker.terminate()
         out, err = worker.communicate(timeout=30)
 
-    assert leaks(told + out + err) == []
+    assert leaks(text + out + err) == []
 
 
 def test_a_url_of_the_project_is_not_shown_either(tmp_path: Path) -> None:

@@ -68,15 +68,15 @@ def test_a_worker_runs_what_is_due_and_says_what_it_is_and_has_done(url: str, pr
     ran = run("worker", "app:app", "--until-idle", "--log", "text", "--name", "w1", url=url, cwd=project)
 
     assert (ran.code, ran.lines) == (0, ["2 claimed: 1 done, 1 dead"])
-    told = ran.err.splitlines()
-    assert told[:2] == ["worker w1", "  app       app:app"]
-    assert told[3:7] == [
+    printed = ran.err.splitlines()
+    assert printed[:2] == ["worker w1", "  app       app:app"]
+    assert printed[3:7] == [
         "  queues    default, mail",
         "  kinds     greet, send",
         "  capacity  400 at once, 16 of them in threads",
         "  to stop   Ctrl-C; it also ends when nothing is due",
     ]
-    assert [word for line in told[7:] for word in line.split()[2:3]].count("claimed") == 2
+    assert [word for line in printed[7:] for word in line.split()[2:3]].count("claimed") == 2
 
 
 def test_a_program_reads_one_event_a_line_and_the_totals_at_the_end(url: str, project: Path) -> None:
@@ -84,12 +84,12 @@ def test_a_program_reads_one_event_a_line_and_the_totals_at_the_end(url: str, pr
 
     ran = run("worker", "--app", "app", "--until-idle", "--json", "--log-payloads", url=url, cwd=project)
 
-    told = events(ran.err)
+    printed = events(ran.err)
     assert ran.code == 0
     assert ran.document["event"] == "totals"
     assert (ran.document["claimed"], ran.document["done"]) == (1, 1)
-    assert [each["event"] for each in told] == ["started", "claimed", "done", "stopping", "stopped"]
-    assert (told[1]["kind"], told[1]["payload"]) == ("greet", '{"name":"Ada"}')
+    assert [each["event"] for each in printed] == ["started", "claimed", "done", "stopping", "stopped"]
+    assert (printed[1]["kind"], printed[1]["payload"]) == ("greet", '{"name":"Ada"}')
 
 
 def test_the_collector_of_a_worker_looks_seldom_and_only_at_what_is_new(file_url: str, tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_metrics_and_health_are_served_while_it_works(file_url: str) -> None:
     sent(file_url, ("k", None, "default"))
 
     with start("worker", "--register", "k=echo", "--log", "text", "--metrics-port", "0", url=file_url) as worker:
-        told = until(worker, "done")
-        [page] = [line.split()[1] for line in told.splitlines() if line.startswith("  metrics")]
+        printed = until(worker, "done")
+        [page] = [line.split()[1] for line in printed.splitlines() if line.startswith("  metrics")]
         with urllib.request.urlopen(page) as answer:  # noqa: S310 - the worker's own
             metrics = answer.read().decode()
         with urllib.request.urlopen(page.replace("/metrics", "/health")) as answer:  # noqa: S310 - the worker's own
@@ -240,11 +240,11 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(project: Path) -> None:
         sent(server.url, ("greet", {"name": "Ada"}, "default"))
         server.kill()
         with start("worker", "app", "--until-idle", url=server.url, cwd=project) as worker:
-            told = until(worker, "store_lost")
+            printed = until(worker, "store_lost")
             server.start()
             out, err = worker.communicate(timeout=60)
 
-    assert "cannot be reached" in told
+    assert "cannot be reached" in printed
     assert (worker.returncode, json.loads(out)["done"]) == (0, 1)
     assert [each["event"] for each in events(err)][:2] == ["store_back", "started"]
 
@@ -268,7 +268,7 @@ def test_with_no_wait_a_worker_ends_where_its_store_is_away(project: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "sentence"),
     [
         ([], "a worker needs an app; name it as in: headrace worker app:app"),
         (["ap:app"], "there is no module 'ap'"),
@@ -285,13 +285,13 @@ def test_with_no_wait_a_worker_ends_where_its_store_is_away(project: Path) -> No
         (["app", "--log", "xml"], "Invalid value for '--log'"),
     ],
 )
-def test_what_cannot_work_is_refused_in_one_sentence(words: list[str], told: str, project: Path) -> None:
+def test_what_cannot_work_is_refused_in_one_sentence(words: list[str], sentence: str, project: Path) -> None:
     (project / "empty.py").write_text("from headrace import App\n\napp = App()\n")
 
     ran = run("worker", *words, cwd=project)
 
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert ran.err.startswith(f"headrace: {told}")
+    assert ran.err.startswith(f"headrace: {sentence}")
 
 
 def test_a_port_that_is_taken_is_refused(file_url: str, project: Path) -> None:

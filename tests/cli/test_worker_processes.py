@@ -140,8 +140,8 @@ def metric(page: str, name: str) -> float:
 
 def page_of(worker: "subprocess.Popen[str]") -> str:
     """Where a worker serves its metrics, read off its greeting."""
-    told = until(worker, "  metrics ")
-    return told.split()[-1]
+    printed = until(worker, "  metrics ")
+    return printed.split()[-1]
 
 
 def pids_of(page: str) -> list[int]:
@@ -157,8 +157,8 @@ def test_several_processes_claim_jobs_and_each_job_is_done_once(url: str, projec
 
     ran = run("worker", "app", *TWO, "--until-idle", "--json", "--capacity", "10", url=url, cwd=project)
 
-    told = lines(ran.err)
-    done = Counter(line["id"] for line in told if line["event"] == "done")
+    printed = lines(ran.err)
+    done = Counter(line["id"] for line in printed if line["event"] == "done")
     assert (ran.code, ran.document["done"], ran.document["claimed"]) == (0, 400, 400)
     assert (len(done), set(done.values())) == (400, {1})
     assert counts_of(url) == {"waiting": 0, "active": 0, "dead": 0}
@@ -185,9 +185,9 @@ def test_lines_of_handlers_in_a_pool_carry_the_number_of_its_worker(file_url: st
 
     ran = run("worker", "app", *TWO, "--until-idle", "--json", "-q", "far", url=file_url, cwd=project)
 
-    told = lines(ran.err)
-    [claimed] = [line["process"] for line in told if line["event"] == "claimed"]
-    [noted] = [line["process"] for line in told if line["event"] == "log"]
+    printed = lines(ran.err)
+    [claimed] = [line["process"] for line in printed if line["event"] == "claimed"]
+    [noted] = [line["process"] for line in printed if line["event"] == "log"]
     assert claimed == noted
 
 
@@ -203,13 +203,13 @@ def test_a_process_that_is_killed_is_started_anew_and_its_jobs_are_done_after_th
         until(worker, "claimed")
         wait_until(lambda: blocked.exists() and blocked.read_text() != "", "the job", SOON_S)
         os.kill(int(blocked.read_text()), signal.SIGKILL)
-        told = until(worker, "done")
+        printed = until(worker, "done")
         wait_until(lambda: is_well(page), "both processes", SOON_S)
         restarts = health_of(page)[1]["restarts"]
         worker.terminate()
         out, _ = worker.communicate(timeout=SOON_S)
 
-    assert "was killed by SIGKILL; the next starts in 0.2 s" in told
+    assert "was killed by SIGKILL; the next starts in 0.2 s" in printed
     assert (worker.returncode, restarts) == (0, 1)
     assert out.endswith(" 1 done\n")
 
@@ -221,14 +221,14 @@ def test_a_process_that_dies_at_once_again_and_again_is_started_with_growing_pau
     (project / "app.py").write_text(APP + dies_in_a_worker)
 
     with start("worker", "app", *TWO, "--json", "--metrics-port", "0", url=file_url, cwd=project) as worker:
-        told = lines(until(worker, '"pause_ms":1600'))
+        printed = lines(until(worker, '"pause_ms":1600'))
         worker.terminate()
         out, _ = worker.communicate(timeout=SOON_S)
 
-    pauses = [line["pause_ms"] for line in told if line["process"] == told[-1]["process"]]
+    pauses = [line["pause_ms"] for line in printed if line["process"] == printed[-1]["process"]]
     assert pauses == [200, 400, 800, 1_600]
-    assert {line["event"] for line in told} == {"process_ended"}
-    assert told[0]["message"].endswith("ended with code 7; the next starts in 0.2 s")
+    assert {line["event"] for line in printed} == {"process_ended"}
+    assert printed[0]["message"].endswith("ended with code 7; the next starts in 0.2 s")
     assert (worker.returncode, json.loads(out)["claimed"]) == (0, 0)
 
 
@@ -378,15 +378,15 @@ def test_processes_that_lose_their_supervisor_end_by_themselves_with_their_grace
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "sentence"),
     [
         (["--processes", "0"], "Invalid value for '--processes'"),
         ([*TWO, "--url", "memory://"], "a store in memory ends with the command"),
         ([*TWO, "--capacity", "0"], "capacity of a worker must be a whole number from 1 to 10,000; found 0"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_started(words: list[str], told: str, project: Path) -> None:
+def test_what_cannot_work_is_refused_before_anything_is_started(words: list[str], sentence: str, project: Path) -> None:
     ran = run("worker", "app", *words, cwd=project)
 
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert ran.err.startswith(f"headrace: {told}")
+    assert ran.err.startswith(f"headrace: {sentence}")

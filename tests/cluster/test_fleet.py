@@ -12,7 +12,7 @@ from headrace.model.outcome import Done
 from headrace.pipeline.flows.fleet.run import run_fleet
 from headrace.stores.contract.store import Store
 from tests.pipeline.flows.fleet_runs import FLEET, check_once, event_counts, journal, once_marked, send
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.support.process import wait_until
 
 APP = "tests.pipeline.flows.fleet_app:app"
@@ -103,5 +103,5 @@ def test_a_fleet_whose_job_group_is_cancelled_ends_and_keeps_no_lease(
     assert (report.end_reason, report.deliveries, report.done) == ("cancelled", 1, 0)
     assert report.released + report.open == 1
     assert not was_there
-    wait_until(lambda: ask(url, take) is not None, "the job that was held")
+    wait_until(lambda: call_store(url, take) is not None, "the job that was held")
     assert check_once(url) == {"done": 1}

@@ -14,7 +14,7 @@ from headrace.pipeline import enqueue, follow_history, read_history
 from headrace.pipeline.event_source import read_journal
 from headrace.pipeline.flows.fleet.run import run_fleet
 from tests.pipeline.busy_journal import bustle
-from tests.pipeline.filled_journals import tell
+from tests.pipeline.filled_journals import fill_store
 from tests.pipeline.flows.fleet_runs import check_once, send
 from tests.pipeline.shared_stores import fresh_url
 from tests.pipeline.writes import events, shown, waiting
@@ -32,7 +32,7 @@ def url(tmp_path: Path) -> str:
 
 
 def test_executors_of_two_workers_read_a_journal_and_enqueue_jobs(spark: SparkSession, url: str) -> None:
-    tell(url, bustle(MAIL, 30))
+    fill_store(url, bustle(MAIL, 30))
 
     def processes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -52,7 +52,7 @@ def test_executors_of_two_workers_read_a_journal_and_enqueue_jobs(spark: SparkSe
 def test_a_history_is_written_by_the_executors_and_has_each_event_once(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:
-    tell(url, bustle(MAIL, 30))
+    fill_store(url, bustle(MAIL, 30))
 
     query = follow_history(spark, url, tmp_path / "history", once=True)
     ended = query.awaitTermination(SECONDS_MAX)

@@ -21,7 +21,6 @@ FAULTS_SHARE = 3
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Choose the stores, and plant a fault in one to see whether the suite notices."""
     parser.addoption("--stores", default=",".join(STORES), help="the stores to run on, separated by commas")
-    parser.addoption("--everything", action="store_true", help="run also what `make test` leaves to `make proof`")
     parser.addoption("--fault", default=None, help="a fault of tests/support/fault_registry.py to plant in its store")
 
 

@@ -33,8 +33,8 @@ from headrace.pipeline.event_source import events
 from headrace.pipeline.query_progress import Tasks, lag, serve_metrics, tasks
 from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
-from tests.pipeline.filled_journals import tell
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.filled_journals import fill_store
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.pipeline.writes import FAILED, drain, waiting
 from tests.pipeline.writes import events as counts_of
 
@@ -65,7 +65,7 @@ def write_history(spark: SparkSession, url: str, data_dir: DataDir) -> None:
 
 
 def test_the_journal_is_read_without_java_and_without_registering_anything(spark: SparkSession, url: str) -> None:
-    tell(url, bustle(MAIL, 20))
+    fill_store(url, bustle(MAIL, 20))
 
     journal = spark.read.format("headrace").options(url=url, tenant="*").load()
 
@@ -78,11 +78,11 @@ def test_the_journal_is_read_without_java_and_without_registering_anything(spark
 def test_a_history_is_written_once_and_goes_on_and_every_table_and_the_report_are_made_of_it(
     spark: SparkSession, url: str, data_dir: DataDir
 ) -> None:
-    tell(url, bustle(MAIL, 20))
+    fill_store(url, bustle(MAIL, 20))
     query = follow_history(spark, url, data_dir.history, every_ms=100)
     query.processAllAvailable()
     query.stop()
-    tell(url, bustle(MAIL, 20, seed=2))
+    fill_store(url, bustle(MAIL, 20, seed=2))
     write_history(spark, url, data_dir)
 
     history = events(spark, None, data_dir)
@@ -103,7 +103,7 @@ def test_a_history_is_written_once_and_goes_on_and_every_table_and_the_report_ar
 def test_live_statistics_are_those_of_the_journal_and_call_no_listener(
     spark: SparkSession, url: str, data_dir: DataDir
 ) -> None:
-    tell(url, bustle(MAIL, 20))
+    fill_store(url, bustle(MAIL, 20))
     folder = data_dir.table("stats")
 
     query = follow_stats(spark, url, folder, once=True)
@@ -140,8 +140,8 @@ def test_rows_are_ingested_once_from_a_batch_and_from_a_stream(spark: SparkSessi
 def test_dead_letters_are_replayed_and_jobs_of_the_history_are_enqueued_again(
     spark: SparkSession, url: str, data_dir: DataDir
 ) -> None:
-    ask(url, lambda store: store.queues.configure(MAIL, {"journal_payloads": True}))
-    ask(
+    call_store(url, lambda store: store.queues.configure(MAIL, {"journal_payloads": True}))
+    call_store(
         url,
         lambda store: store.jobs.enqueue([Job(queue=MAIL, id=f"job-{n}", kind="k", payload=b"1") for n in range(4)]),
     )
@@ -157,7 +157,7 @@ def test_dead_letters_are_replayed_and_jobs_of_the_history_are_enqueued_again(
 
 
 def test_an_audit_finds_nothing_wrong_with_a_store_that_nobody_touched(spark: SparkSession, url: str) -> None:
-    tell(url, bustle(MAIL, 20))
+    fill_store(url, bustle(MAIL, 20))
 
     found = audit(spark, url)
 
@@ -180,7 +180,7 @@ def test_views_have_payloads_as_structs(spark: SparkSession, url: str, data_dir:
     async def send(store: Store) -> None:
         await store.jobs.enqueue([Job(queue=MAIL, id="one", kind="invoice", payload=b'{"order":{"id":7}}')])
 
-    tell(url, send)
+    fill_store(url, send)
 
     views(spark, url, data_dir=data_dir)
 

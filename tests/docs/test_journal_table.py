@@ -51,10 +51,10 @@ async def finished_jobs(play: Play, tag: str | None) -> None:
     for outcome in (Done(b"1"), Cancelled()):
         await play.settle(await play.start("end", tag=tag), outcome)
     await play.remove("end")
-    for asked in (Retried(BOOM), Released(), Cancelled(), Done()):
+    for settlement in (Retried(BOOM), Released(), Cancelled(), Done()):
         claim = await play.start("asked", tag=tag)
         await play.cancel("asked", running=True)
-        await play.settle(claim, asked)
+        await play.settle(claim, settlement)
     await play.start("asked", tag=tag)
     await play.cancel("asked", running=True)
     play.advance(LEASE_MS)

@@ -72,10 +72,10 @@ def test_no_line_in_scope_lacks_a_proof() -> None:
 
 
 def test_a_line_in_scope_is_held_today_and_one_that_is_held_has_a_proof() -> None:
-    held = {row[0]: row[2] for row in rows("Met")}
+    met = {row[0]: row[2] for row in rows("Met")}
 
-    assert set(held) >= IN_SCOPE
-    assert [id for id, proof in held.items() if "::" not in proof] == []
+    assert set(met) >= IN_SCOPE
+    assert [id for id, proof in met.items() if "::" not in proof] == []
 
 
 def test_a_line_for_later_names_the_room_it_comes_with() -> None:

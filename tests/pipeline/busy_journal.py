@@ -20,12 +20,12 @@ def bustle(queue: Queue, steps: int, *, seed: int = 1, begin_ms: int = T0, every
 
     async def story(store: Store) -> None:
         chance = random.Random(seed)
-        held: list[Claim] = []
+        claims: list[Claim] = []
         for step in range(steps):
             now_ms = begin_ms + step * every_ms
             ids = [f"job-{seed}-{chance.randrange(40)}" for _ in range(chance.randrange(1, 5))]
             await store.jobs.enqueue([_job(queue, id, chance, now_ms) for id in dict.fromkeys(ids)], now_ms=now_ms)
-            await _work(store, queue, held, chance, f"nonce-{seed}-{step}", now_ms)
+            await _work(store, queue, claims, chance, f"nonce-{seed}-{step}", now_ms)
             await _rare(store, queue, ids, chance, now_ms)
 
     return story
@@ -38,11 +38,13 @@ def _job(queue: Queue, id: str, chance: random.Random, now_ms: int) -> Job:
     return Job(queue=queue, id=id, kind=kind, policy=policy)
 
 
-async def _work(store: Store, queue: Queue, held: list[Claim], chance: random.Random, nonce: str, now_ms: int) -> None:
+async def _work(
+    store: Store, queue: Queue, claims: list[Claim], chance: random.Random, nonce: str, now_ms: int
+) -> None:
     request = ClaimRequest(queues=[queue], worker="w", nonce=nonce, limit=4, lease_ms=5_000)
-    held += (await store.jobs.claim(request, now_ms=now_ms + 300)).items
-    chance.shuffle(held)
-    settled = [held.pop().settle(_outcome(chance), chance.randrange(2_000)) for _ in range(min(3, len(held)))]
+    claims += (await store.jobs.claim(request, now_ms=now_ms + 300)).items
+    chance.shuffle(claims)
+    settled = [claims.pop().settle(_outcome(chance), chance.randrange(2_000)) for _ in range(min(3, len(claims)))]
     if settled and chance.random() < 0.9:
         await store.jobs.settle(settled, now_ms=now_ms + 400)  # else they are dropped, and their leases run out
 

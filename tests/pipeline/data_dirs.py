@@ -8,13 +8,12 @@ import msgspec
 import pyarrow as pa
 
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.stats.columns import LAYOUT, STATS
 from headrace.pipeline.stats.counted import Range
 from headrace.pipeline.stats.table import APP, StatsState
 from headrace.pipeline.storage.layout import Batch, Layout
 from headrace.pipeline.storage.table import open_table
 from headrace.pipeline.storage.write import write_sorted
-from headrace.pipeline.tables.layouts import LAYOUTS
+from headrace.pipeline.tables.layouts import LAYOUTS, STATS, STATS_COLUMNS
 
 Row = dict[str, Any]
 
@@ -39,7 +38,7 @@ def window(
     **counts: int | None,
 ) -> Row:
     """A row of statistics with the times of its deliveries; counts that are not named are 0."""
-    known = dict.fromkeys(STATS.names, 0) | {"backlog": None}
+    known = dict.fromkeys(STATS_COLUMNS.names, 0) | {"backlog": None}
     times = {"window_start": us(start_ms), "window_end": us(start_ms + length_ms)}
     taken = {
         f"{what}_times": [{"ms": ms, "deliveries": found.count(ms)} for ms in sorted(set(found))]
@@ -67,7 +66,7 @@ def write_stats(data_dir: DataDir, rows: Sequence[Row]) -> None:
         counted={name: [Range(1, 2, 2)] for name in unknown},
         totals=[(*key, total) for key, total in totals.items()],
     )
-    _commit(data_dir, "stats", LAYOUT, found, (APP, 0), msgspec.to_builtins(state))
+    _commit(data_dir, "stats", STATS, found, (APP, 0), msgspec.to_builtins(state))
 
 
 def failed_jobs(row: Row, jobs: int, message: str) -> list[Row]:
@@ -76,6 +75,7 @@ def failed_jobs(row: Row, jobs: int, message: str) -> list[Row]:
     return [
         {
             **row,
+            "day": datetime.fromtimestamp(row["last_seen"] / 1_000_000, UTC).date(),
             "id": row["id"] if number == 0 else f"{row['id']}-{number}",
             "shard": 0,
             "failures": row["failures"] - jobs + 1 if number == 0 else 1,

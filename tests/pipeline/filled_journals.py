@@ -13,8 +13,8 @@ T0 = 1_700_000_000_000
 LATER = T0 + 100_000
 
 
-def tell(url: str, *stories: Story) -> None:
-    """Let stories happen in the store at `url`, one after the other."""
+def fill_store(url: str, *stories: Story) -> None:
+    """Run scenarios in the store at `url`, one after the other."""
 
     async def run() -> None:
         store = await open_store(url)

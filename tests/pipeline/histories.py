@@ -9,9 +9,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from headrace.pipeline.history.layout import history_table
-from headrace.pipeline.history.read import history_files
-from headrace.pipeline.history.state import APP, HistoryState, read_state
+from headrace.pipeline.history.table import APP, HistoryState, history_files, history_table, read_state
 from headrace.pipeline.history.verify import seq_runs
 from headrace.pipeline.storage.layout import DataFile
 from headrace.pipeline.storage.table import DataTable, Form

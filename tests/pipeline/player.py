@@ -69,8 +69,8 @@ class Playing:
         self.partitions = len(parts)
         rows: list[Row] = []
         for part in parts:
-            task, given = pickle.loads(pickle.dumps((self.reader, part)))  # noqa: S301  (as Spark does)
-            for batch in task.read(given):
+            task, copy = pickle.loads(pickle.dumps((self.reader, part)))  # noqa: S301  (as Spark does)
+            for batch in task.read(copy):
                 assert batch.schema == self.reader.table.arrow
                 rows += batch.to_pylist()
         self.checkpoint.run += 1

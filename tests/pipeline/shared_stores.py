@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyspark.sql.worker.data_source_pushdown_filters  # noqa: F401  (as in Spark's program that pushes filters)
+import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, Filter
 
 from headrace.pipeline.source.options import SourceOptions
@@ -17,6 +18,10 @@ from headrace.stores.open import open_store
 from tests.support.stores import SHARED_URLS, STORES
 
 SERVED = ("sqlite", "redis", "postgres")
+ONE_OF_SERVED = ("sqlite", *(pytest.param(name, marks=pytest.mark.proof) for name in SERVED[1:]))
+"""For promises of Spark that take long and hold whatever the store: `make proof` keeps them on every store."""
+TWO_OF_SERVED = (*SERVED[:2], pytest.param("postgres", marks=pytest.mark.proof))
+"""For promises that differ between SQL and Redis, and take long."""
 Found = TypeVar("Found")
 
 
@@ -31,17 +36,17 @@ def fresh_url(name: str, folder: Path) -> str:
     return SHARED_URLS[name](folder)
 
 
-def ask(url: str, question: Callable[[Store], Awaitable[Found]]) -> Found:
-    """What the store at a URL answers."""
+def call_store(url: str, use: Callable[[Store], Awaitable[Found]]) -> Found:
+    """The result of a call to the store at a URL."""
 
-    async def asked() -> Found:
+    async def call() -> Found:
         store = await open_store(url)
         try:
-            return await question(store)
+            return await use(store)
         finally:
             await store.close()
 
-    return asyncio.run(asked())
+    return asyncio.run(call())
 
 
 class Batch:

@@ -6,7 +6,7 @@ from typing import Any
 from headrace.model.event import columns
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import ask
+from tests.pipeline.shared_stores import call_store
 
 Row = dict[str, Any]
 Place = tuple[int, str, str, str | None]
@@ -26,7 +26,7 @@ def journal_of(url: str, queues: list[Queue]) -> list[Row]:
                     after = entry.last_seq
         return found
 
-    return ask(url, read)
+    return call_store(url, read)
 
 
 def stats_by_hand(events: list[Row], window_ms: int) -> dict[Place, Row]:

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
-from headrace.pipeline.stats.columns import TIMES
 from headrace.pipeline.stats.run import follow_stats, read_stats
+from headrace.pipeline.tables.layouts import TIMES
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import ask
+from tests.pipeline.shared_stores import call_store
 from tests.pipeline.stats_by_hand import Place, Row, journal_of, stats_by_hand
 
 WINDOW_MS = 10_000
@@ -58,7 +58,7 @@ def items_of(url: str, tenant: str) -> dict[Place, Row]:
             found[start_ms, row.pop("tenant"), queue, kind] = row
         return found
 
-    return ask(url, read)
+    return call_store(url, read)
 
 
 def cursor_of(url: str, tenant: str) -> str:
@@ -68,4 +68,4 @@ def cursor_of(url: str, tenant: str) -> str:
         state = await store.feeds.describe(FeedName("stats", tenant))
         return "" if state is None else str(state.cursor)
 
-    return ask(url, read)
+    return call_store(url, read)

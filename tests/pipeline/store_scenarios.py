@@ -34,13 +34,13 @@ def url_of(path: Path) -> str:
     return f"sqlite:///{quote(str(path))}?profile=fast"
 
 
-def tell(url: str, story: Callable[[Store], Awaitable[None]]) -> None:
-    """Let a story happen in the store at `url`."""
+def run_scenario(url: str, scenario: Callable[[Store], Awaitable[None]]) -> None:
+    """Run a scenario in the store at `url`."""
 
     async def run() -> None:
         store = await open_store(url)
         try:
-            await story(store)
+            await scenario(store)
         finally:
             await store.close()
 
@@ -91,7 +91,7 @@ def store_events(url: str, queues: list[Queue]) -> list[Row]:
                         found.extend(as_shown({name: row[name] for name in row if name != "payload"}) for row in rows)
                         after = entry.last_seq
 
-    tell(url, read)
+    run_scenario(url, read)
     return found
 
 

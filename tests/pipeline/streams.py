@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.query_progress import lag, lost, skipped
-from tests.pipeline.filled_journals import fill, keep, tell
+from tests.pipeline.filled_journals import fill, fill_store, keep
 from tests.pipeline.store_scenarios import Row, store_events
 from tests.support.stores import sqlite_url
 
@@ -65,7 +65,7 @@ def test_a_stream_reads_each_event_once_through_failures_restarts_and_other_limi
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:
     sink, checkpoint = Sink(fails_at=1), tmp_path / "checkpoint"
-    tell(url, fill(MAIL, 50, every_ms=10), fill(NEWS, 20, every_ms=500))
+    fill_store(url, fill(MAIL, 50, every_ms=10), fill(NEWS, 20, every_ms=500))
 
     # Breaks in its second batch, which the next run reads again with other partitions.
     with pytest.raises(StreamingQueryException, match="the sink broke"):
@@ -74,7 +74,7 @@ def test_a_stream_reads_each_event_once_through_failures_restarts_and_other_limi
     lags = [lag(progress) for progress in again.recentProgress if progress.numInputRows][1:]
     query = start(spark, sink, checkpoint, available_now=False, url=url, tenant="*")
     try:
-        tell(url, fill(NEWS, 5, since=20), fill(OTHER, 4))
+        fill_store(url, fill(NEWS, 5, since=20), fill(OTHER, 4))
         while not any(row["tenant"] == "birch" for row in sink.rows):
             query.processAllAvailable()
     finally:
@@ -89,9 +89,9 @@ def test_what_a_stream_misses_is_refused_or_skipped_with_a_count_in_the_progress
     spark: SparkSession, tmp_path: Path
 ) -> None:
     sink, checkpoint, url = Sink(), tmp_path / "checkpoint", sqlite_url(tmp_path)
-    tell(url, fill(NEWS, 6))
+    fill_store(url, fill(NEWS, 6))
     run(spark, sink, checkpoint, url=url, tenant="acme")
-    tell(url, fill(NEWS, 10, since=6), keep(Shard(NEWS), 3))
+    fill_store(url, fill(NEWS, 10, since=6), keep(Shard(NEWS), 3))
 
     with pytest.raises(
         StreamingQueryException, match=r"acme/news/0 up to seq 6, and retention has dropped what follows"

@@ -16,22 +16,22 @@ from headrace.pipeline.source.journal.follower import admit
 SECOND, HOUR = 1_000, 3_600_000
 
 
-def done(asked: Coroutine[Any, Any, Sequence[Span]]) -> Sequence[Span]:
+def done(call: Coroutine[Any, Any, Sequence[Span]]) -> Sequence[Span]:
     """What a coroutine answers that waits for nothing: a loop for each would take most of the time."""
     try:
-        asked.send(None)
+        call.send(None)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     raise AssertionError("it waits")
 
 
 class Journals:
-    """Journals of events that are nothing but instants, and how often they were asked."""
+    """Journals of events that are nothing but instants, and the number of calls."""
 
     def __init__(self, instants: Sequence[Sequence[int]]) -> None:
         self.shards = Queue("mail", shards=max(len(instants), 1)).all_shards()[: len(instants)]
         self._instants = dict(zip(self.shards, instants, strict=True))
-        self.asked = 0
+        self.calls = 0
 
     def at_ms(self, shard: Shard, seq: int) -> int:
         return self._instants[shard][seq - 1]
@@ -42,7 +42,7 @@ class Journals:
         ]
 
     async def reached(self, spans: Sequence[Span], at_ms: int) -> list[int]:
-        self.asked += 1
+        self.calls += 1
         return [min(max(bisect_right(self._instants[span.shard], at_ms), span.after), span.upto) for span in spans]
 
     def admit(self, afters: Sequence[int], events_max: int) -> list[int]:
@@ -100,7 +100,7 @@ def test_a_search_in_steady_journals_asks_fewer_times_than_halving_would() -> No
     for events_max in (500, 4_000, 13_000, 20_000):
         journals.admit([0, 0, 0, 0], events_max)
 
-    assert journals.asked <= 4 * 10
+    assert journals.calls <= 4 * 10
 
 
 def test_a_search_in_uneven_journals_asks_at_most_twice_as_often_as_halving_would() -> None:
@@ -109,14 +109,14 @@ def test_a_search_in_uneven_journals_asks_at_most_twice_as_often_as_halving_woul
 
     journals.admit([0, 0, 0], 1_990)
 
-    assert journals.asked <= 2 * (400 * HOUR).bit_length()
+    assert journals.calls <= 2 * (400 * HOUR).bit_length()
 
 
 def test_one_journal_alone_is_cut_without_asking() -> None:
     journals = Journals([[n * SECOND for n in range(100)], []])
 
     assert journals.admit([10, 0], 7) == [17, 0]
-    assert journals.asked == 0
+    assert journals.calls == 0
 
 
 def test_events_of_one_instant_are_cut_where_the_limit_is_and_the_first_shards_come_first() -> None:

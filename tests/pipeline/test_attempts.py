@@ -6,14 +6,14 @@ from headrace.pipeline.tables.attempts import attempts
 from tests.pipeline.by_hand import ENQUEUED, Row, at, columns_of, frame_of, only
 
 COLUMNS = (
-    "tenant string, queue string, shard int, id string, incarnation int, attempt int, fence bigint, worker string, "
+    "tenant string, queue string, shard int, id string, generation int, attempt int, fence bigint, worker string, "
     "kind string, claimed_at timestamp, ended_at timestamp, outcome string, wait_ms bigint, run_ms bigint, "
     "reason string, error_class string, error_message string"
 )
 
 
 def fold(spark: SparkSession, *events: Row) -> list[Row]:
-    table = attempts(frame_of(spark, *events)).orderBy("tenant", "queue", "id", "incarnation", "fence")
+    table = attempts(frame_of(spark, *events)).orderBy("tenant", "queue", "id", "generation", "fence")
     return list(table.toArrow().to_pylist())
 
 
@@ -51,7 +51,7 @@ def test_each_delivery_of_a_job_is_one_row_whichever_way_it_ended(spark: SparkSe
         "queue": "mail",
         "shard": 0,
         "id": "a",
-        "incarnation": 1,
+        "generation": 1,
         "attempt": 1,
         "fence": 3,
         "worker": "w",
@@ -65,7 +65,7 @@ def test_each_delivery_of_a_job_is_one_row_whichever_way_it_ended(spark: SparkSe
         "error_class": "ValueError",
         "error_message": "no",
     }
-    names = ("incarnation", "attempt", "fence", "kind", "claimed_at", "ended_at", "outcome", "run_ms", "reason")
+    names = ("generation", "attempt", "fence", "kind", "claimed_at", "ended_at", "outcome", "run_ms", "reason")
     assert only(rows[1:], *names) == [
         (1, 2, 5, "post", at(5), at(6), "stalled", 200, None),
         (1, 3, 8, "post", at(7), at(8), "released", 300, None),
@@ -113,7 +113,7 @@ def test_a_blocked_job_that_is_cancelled_leaves_the_delivery_it_waits_behind(spa
         {"event": "claimed", "fence": 2},
     )
 
-    assert only(rows, "incarnation", "fence", "kind", "outcome", "ended_at") == [
+    assert only(rows, "generation", "fence", "kind", "outcome", "ended_at") == [
         (1, 1, "mail", "cancelled", at(6)),
         (2, 2, "blocked_job", None, None),
     ]
@@ -145,7 +145,7 @@ def test_a_delivery_ends_with_its_job_when_that_is_removed_or_lost(spark: SparkS
     ]
 
 
-def test_a_life_that_began_before_the_journal_has_a_row_with_the_rest(spark: SparkSession) -> None:
+def test_a_generation_that_began_before_the_journal_has_a_row_with_the_rest(spark: SparkSession) -> None:
     rows = fold(
         spark,
         {"event": "retried", "kind": "mail", "fence": 7, "worker": "w", "wait_ms": 1, "run_ms": 2},
@@ -154,7 +154,7 @@ def test_a_life_that_began_before_the_journal_has_a_row_with_the_rest(spark: Spa
         {"event": "removed", "id": "c", "reason": "lost"},
     )
 
-    assert only(rows, "id", "incarnation", "attempt", "fence", "kind", "claimed_at", "outcome") == [
+    assert only(rows, "id", "generation", "attempt", "fence", "kind", "claimed_at", "outcome") == [
         ("a", 0, None, 7, "mail", None, "retried"),
         ("a", 0, None, 9, "mail", at(2), None),
         ("b", 0, None, None, "mail", None, "removed"),

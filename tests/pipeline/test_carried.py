@@ -16,7 +16,7 @@ from headrace.pipeline.source.journal.payloads import PayloadLookup, events_for
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_PAYLOADS, Table
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
-from tests.pipeline.body_reads import happen, read, told
+from tests.pipeline.body_reads import event_bodies, happen, read
 from tests.pipeline.player import playing
 from tests.pipeline.shared_stores import SERVED, Batch, fresh_url
 from tests.support.play import Play
@@ -70,7 +70,7 @@ def test_the_payloads_of_jobs_that_are_over_updated_or_used_again_are_all_there(
 
     assert streamed == rows
     assert tuple(rows[0]) == (*JOURNAL.names, "payload", "result")
-    assert [each for each in told(rows) if each[0] not in ("claimed", "configured")] == [
+    assert [each for each in event_bodies(rows) if each[0] not in ("claimed", "configured")] == [
         ("enqueued", "early", '{"n":0}', None),
         ("enqueued", "over", None, None),
         ("done", "over", None, None),

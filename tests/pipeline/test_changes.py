@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.tables.changes import changes
@@ -104,9 +103,8 @@ def test_the_failure_rate_counts_deliveries_that_failed_and_no_job_that_expired_
     assert short(found(spark, [yesterday, today])) == [("mail", "failure_rate", "up", 0.01, 0.04, 4.0)]
 
 
-@pytest.mark.parametrize(
-    ("yesterday", "today"),
-    [
+def test_small_numbers_and_unknown_ones_say_nothing(spark: SparkSession) -> None:
+    cases: list[tuple[Row, Row]] = [
         ({"backlog": 1}, {"backlog": 9}),
         ({"backlog": 100}, {"backlog": 199}),
         ({"run_p95": 10}, {"run_p95": 99}),
@@ -115,10 +113,14 @@ def test_the_failure_rate_counts_deliveries_that_failed_and_no_job_that_expired_
         ({"deliveries": 0, "run_p95": None, "wait_p95": None}, {}),
         ({"retried": 0}, {"deliveries": 1_000, "retried": 9}),
         ({"backlog": None}, {"backlog": 1_000}),
-    ],
-)
-def test_small_numbers_and_unknown_ones_say_nothing(spark: SparkSession, yesterday: Row, today: Row) -> None:
-    assert found(spark, [window(30, **yesterday), window(3, **today)]) == []
+    ]
+    windows = [
+        window(hours, **({"queue": f"case-{number}"} | case))
+        for number, pair in enumerate(cases)
+        for hours, case in zip((30, 3), pair, strict=True)
+    ]
+
+    assert found(spark, windows) == []
 
 
 def test_a_backlog_is_that_of_the_last_window_of_each_kind_however_old(spark: SparkSession) -> None:

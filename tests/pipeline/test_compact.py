@@ -11,10 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.history.compact import compact
-from headrace.pipeline.history.layout import history_table
-from headrace.pipeline.history.read import history_files
-from headrace.pipeline.history.state import APP, HistoryState, read_state
+from headrace.pipeline.history.table import APP, HistoryState, compact, history_files, history_table, read_state
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.storage import compact as merging
 from headrace.pipeline.storage import table as steps
@@ -38,16 +35,16 @@ def test_small_files_of_a_day_become_one_and_each_event_stays_once(tmp_path: Pat
         put(tmp_path, range(batch * 3 + 1, batch * 3 + 4), form=form)
         put(tmp_path, [batch + 1], queue="2024", form=form)
     state = put(tmp_path, [13], day="2030-02-01", form=form)
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
-    done = compact(tmp_path, on_progress=lambda *each: told.append(each))
+    done = compact(tmp_path, on_progress=lambda *each: progress.append(each))
     again = compact(tmp_path)
 
     assert sorted(file.split("/")[-2] for file in history_files(tmp_path)) == ["day=2030-01-31", "day=2030-02-01"]
     assert sorted(duckdb_places(tmp_path)) == sorted([*expected(13), *expected(4, "2024")])
     assert (done.folders, done.files_before, done.files_after) == (1, 8, 1)
     assert 0 < done.bytes_after < done.bytes_before
-    assert (told, again) == ([(1, 1)], Compacted())
+    assert (progress, again) == ([(1, 1)], Compacted())
     assert read_state(tmp_path) == state
 
 

@@ -16,8 +16,8 @@ from headrace.model.errors import Refused
 from headrace.model.event import Span
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.history.table import read_history
 from headrace.pipeline.source.journal import shards
 from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.journal.idle import IDLE_MS, LISTED_IDLE_MAX, IdleShards
@@ -25,9 +25,9 @@ from headrace.pipeline.source.journal.offset import Offset
 from headrace.pipeline.source.options import SourceOptions
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.pipeline.filled_journals import T0, Story, delete, fill, tell
+from tests.pipeline.filled_journals import T0, Story, delete, fill, fill_store
 from tests.pipeline.player import Checkpoint, places, playing
-from tests.pipeline.shared_stores import SERVED, fresh_url
+from tests.pipeline.shared_stores import TWO_OF_SERVED, fresh_url
 from tests.support.stores import sqlite_url
 
 BUSY, IDLE, OTHER = Queue("busy"), Queue("idle", shards=256), Queue("other")
@@ -73,7 +73,7 @@ def trim(shard: Shard, at_ms: int) -> Story:
     return story
 
 
-@pytest.fixture(params=SERVED)
+@pytest.fixture(params=TWO_OF_SERVED)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path)
 
@@ -81,20 +81,20 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     """An empty store in a file: for promises that have nothing to do with the kind of store."""
-    tell(sqlite_url(tmp_path))
+    fill_store(sqlite_url(tmp_path))
     return sqlite_url(tmp_path)
 
 
 def idled(url: str, **options: Any) -> Checkpoint:
     """A checkpoint that has read 600 events of 256 shards, which are idle now, and two events of a busy one."""
     checkpoint = Checkpoint()
-    tell(url, spread(600))
+    fill_store(url, spread(600))
     with playing(checkpoint, url=url, **options) as run:
         run.batch()
-        tell(url, fill(BUSY, 1, since=NOW))
+        fill_store(url, fill(BUSY, 1, since=NOW))
         run.a_second_later()
         run.batch()
-        tell(url, fill(BUSY, 1, since=NOW + 1))
+        fill_store(url, fill(BUSY, 1, since=NOW + 1))
         run.batch()
     assert set(checkpoint.last["shards"]) == {"default/busy/0"}
     return checkpoint
@@ -111,11 +111,11 @@ def test_an_offset_of_many_idle_shards_names_those_alone_in_which_something_happ
 def test_a_few_idle_shards_stay_in_the_offset_with_their_marks(file: str) -> None:
     few = Queue("few", shards=LISTED_IDLE_MAX)
     checkpoint = Checkpoint()
-    tell(file, *(one(shard, T0) for shard in few.all_shards()), fill(BUSY, 1, since=NOW))
+    fill_store(file, *(one(shard, T0) for shard in few.all_shards()), fill(BUSY, 1, since=NOW))
 
     with playing(checkpoint, url=file) as run:
         run.batch()
-        tell(file, fill(BUSY, 1, since=NOW + 1))
+        fill_store(file, fill(BUSY, 1, since=NOW + 1))
         run.batch()
 
     assert len(checkpoint.last["shards"]) == LISTED_IDLE_MAX + 1
@@ -128,11 +128,11 @@ def test_a_stream_goes_on_exactly_where_idle_shards_were_read_whether_it_was_res
 
     with playing(checkpoint, url=url) as run:
         nothing = run.rest()
-        tell(url, one(woken, T0 + (NOW + 2) * 1_000))
+        fill_store(url, one(woken, T0 + (NOW + 2) * 1_000))
         first = run.rest()
-        tell(url, one(SHARDS[9], T0 + (NOW + 3) * 1_000), one(woken, T0 + (NOW + 4) * 1_000, "job-of-7"))
+        fill_store(url, one(SHARDS[9], T0 + (NOW + 3) * 1_000), one(woken, T0 + (NOW + 4) * 1_000, "job-of-7"))
         second = run.rest()
-    tell(url, fill(BUSY, 1, since=NOW + 5))
+    fill_store(url, fill(BUSY, 1, since=NOW + 5))
     with playing(checkpoint, url=url) as run:
         third = run.rest()
 
@@ -145,7 +145,7 @@ def test_a_stream_goes_on_exactly_where_idle_shards_were_read_whether_it_was_res
 
 def test_a_batch_that_wakes_an_idle_shard_reads_the_same_when_it_is_run_again(file: str) -> None:
     checkpoint = idled(file)
-    tell(file, one(SHARDS[7], T0 + (NOW + 2) * 1_000))
+    fill_store(file, one(SHARDS[7], T0 + (NOW + 2) * 1_000))
     with playing(checkpoint, url=file) as run:
         [before] = run.rest()
     checkpoint.run -= 1
@@ -159,7 +159,7 @@ def test_a_batch_that_wakes_an_idle_shard_reads_the_same_when_it_is_run_again(fi
 
 def test_events_of_an_idle_shard_that_are_older_than_the_offset_says_are_read_all_the_same(file: str) -> None:
     checkpoint = idled(file)
-    tell(file, one(SHARDS[7], T0 + 1_000), one(SHARDS[8], T0 + 1_000))  # by a clock that was put back
+    fill_store(file, one(SHARDS[7], T0 + 1_000), one(SHARDS[8], T0 + 1_000))  # by a clock that was put back
 
     with playing(checkpoint, url=file) as run:
         found = run.rest()
@@ -170,8 +170,8 @@ def test_events_of_an_idle_shard_that_are_older_than_the_offset_says_are_read_al
 
 def test_an_idle_shard_that_went_on_and_was_trimmed_is_refused_or_skipped_with_its_number(url: str) -> None:
     checkpoint = idled(url)
-    tell(url, *(one(SHARDS[7], T0 + (NOW + 2) * 1_000, f"job-{id}") for id in ids_of(SHARDS[7], 4)))
-    tell(url, trim(SHARDS[7], T0 + (NOW + 3) * 1_000))
+    fill_store(url, *(one(SHARDS[7], T0 + (NOW + 2) * 1_000, f"job-{id}") for id in ids_of(SHARDS[7], 4)))
+    fill_store(url, trim(SHARDS[7], T0 + (NOW + 3) * 1_000))
 
     with playing(checkpoint, url=url) as run, pytest.raises(Refused, match=r"default/idle/\d+ up to seq"):
         run.batch()
@@ -188,9 +188,9 @@ def ids_of(shard: Shard, count: int) -> list[str]:
 
 
 def test_an_idle_queue_that_was_deleted_is_refused_or_left_out(url: str) -> None:
-    tell(url, fill(OTHER, 3))
+    fill_store(url, fill(OTHER, 3))
     checkpoint = idled(url)
-    tell(url, delete(OTHER))
+    fill_store(url, delete(OTHER))
 
     with (
         playing(checkpoint, url=url) as run,
@@ -199,7 +199,7 @@ def test_an_idle_queue_that_was_deleted_is_refused_or_left_out(url: str) -> None
         run.batch()
     with playing(checkpoint, url=url, failOnDataLoss="false") as run:
         run.rest()
-        tell(url, fill(BUSY, 1, since=NOW + 5))
+        fill_store(url, fill(BUSY, 1, since=NOW + 5))
         after = run.rest()
 
     assert [places(batch) for batch in after] == [[("busy", 3)]]
@@ -207,9 +207,9 @@ def test_an_idle_queue_that_was_deleted_is_refused_or_left_out(url: str) -> None
 
 
 def test_an_idle_queue_that_was_made_anew_is_refused_or_read_from_its_beginning(url: str) -> None:
-    tell(url, fill(OTHER, 3))
+    fill_store(url, fill(OTHER, 3))
     checkpoint = idled(url)
-    tell(url, delete(OTHER), fill(OTHER, 5, since=NOW + 2))
+    fill_store(url, delete(OTHER), fill(OTHER, 5, since=NOW + 2))
 
     with playing(checkpoint, url=url) as run, pytest.raises(Refused, match="default/other/0 up to seq 3, and its jour"):
         run.batch()
@@ -224,16 +224,16 @@ def test_a_checkpoint_with_idle_shards_of_another_store_is_refused(file: str, tm
     checkpoint = idled(file)
     (tmp_path / "other").mkdir()
     other = sqlite_url(tmp_path / "other")
-    tell(other, spread(600, prefix="else"), fill(BUSY, 9, since=NOW))
+    fill_store(other, spread(600, prefix="else"), fill(BUSY, 9, since=NOW))
 
     with playing(checkpoint, url=other) as run, pytest.raises(Refused, match="or this is another store"):
         run.batch()
 
 
 def test_other_queues_of_the_options_do_not_confuse_what_was_read_of_idle_ones(file: str) -> None:
-    tell(file, fill(OTHER, 3))
+    fill_store(file, fill(OTHER, 3))
     checkpoint = idled(file, queuePattern="busy|idle")
-    tell(file, one(SHARDS[7], T0 + (NOW + 2) * 1_000))
+    fill_store(file, one(SHARDS[7], T0 + (NOW + 2) * 1_000))
 
     with playing(checkpoint, url=file) as run:
         found = run.rest()
@@ -246,7 +246,7 @@ def test_other_queues_of_the_options_do_not_confuse_what_was_read_of_idle_ones(f
 
 def test_a_limited_stream_over_idle_shards_reads_each_event_once(file: str) -> None:
     checkpoint = idled(file)
-    tell(file, spread(300, T0 + (NOW + 2) * 1_000, "late"), fill(BUSY, 50, since=NOW + 2))
+    fill_store(file, spread(300, T0 + (NOW + 2) * 1_000, "late"), fill(BUSY, 50, since=NOW + 2))
 
     found = read_with_restarts(checkpoint, url=file, maxEventsPerTrigger="37")
 
@@ -254,7 +254,7 @@ def test_a_limited_stream_over_idle_shards_reads_each_event_once(file: str) -> N
 
 
 def test_shards_with_old_events_to_read_are_not_taken_for_idle_ones(file: str) -> None:
-    tell(file, fill(BUSY, 3, since=NOW), spread(600))
+    fill_store(file, fill(BUSY, 3, since=NOW), spread(600))
 
     # The busy queue's place is newer than all that is to be read.
     first = '{"default/busy/0": -1}'
@@ -278,11 +278,11 @@ def test_a_history_keeps_how_far_idle_shards_were_read_that_its_offsets_do_not_l
     spark: SparkSession, file: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "history"
-    tell(file, spread(600), fill(BUSY, 1, since=NOW))
+    fill_store(file, spread(600), fill(BUSY, 1, since=NOW))
 
     # The end of the third batch lists the busy shard alone.
     write(spark, file, folder, events_max=250)
-    tell(file, fill(BUSY, 1, since=NOW + 1), one(SHARDS[7], T0 + (NOW + 2) * 1_000))
+    fill_store(file, fill(BUSY, 1, since=NOW + 1), one(SHARDS[7], T0 + (NOW + 2) * 1_000))
     write(spark, file, folder)
     write(spark, file, folder)
 

@@ -18,7 +18,7 @@ from headrace.pipeline.packages import check_version
 from headrace.pipeline.source.compat import HAS_4_2, check_limit, latest_values, limit_options
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.pipeline.stats.run import follow_stats
-from tests.pipeline.filled_journals import fill, tell
+from tests.pipeline.filled_journals import fill, fill_store
 from tests.pipeline.shared_stores import fresh_url
 
 # As 4.0 is: an older number, and without the classes that came with 4.1.
@@ -116,13 +116,13 @@ class Query:
 
 def test_a_query_of_spark_4_1_goes_on_behind_its_checkpoint(tmp_path: Path) -> None:
     url = fresh_url("sqlite", tmp_path)
-    tell(url, fill(MAIL, 3))
+    fill_store(url, fill(MAIL, 3))
     first = Query(url)
     batches = [first.batch()]
-    tell(url, fill(MAIL, 2, since=3))
+    fill_store(url, fill(MAIL, 2, since=3))
     batches.append(first.batch())
     first.reader.stop()
-    tell(url, fill(MAIL, 2, since=5))
+    fill_store(url, fill(MAIL, 2, since=5))
 
     second = Query(url, first.offset)
     batches += [second.batch(), second.batch()]
@@ -133,11 +133,11 @@ def test_a_query_of_spark_4_1_goes_on_behind_its_checkpoint(tmp_path: Path) -> N
 
 def test_spark_4_1_must_not_plan_a_batch_before_it_shows_where_the_checkpoint_ends(tmp_path: Path) -> None:
     url = fresh_url("sqlite", tmp_path)
-    tell(url, fill(MAIL, 3))
+    fill_store(url, fill(MAIL, 3))
     first = Query(url)
     first.batch()
     first.reader.stop()
-    tell(url, fill(MAIL, 1, since=3))
+    fill_store(url, fill(MAIL, 1, since=3))
     second = Query(url)
     second.batch()
 

@@ -16,7 +16,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError
 from headrace.pipeline.spark_session import redaction
 from headrace.stores.contract.store import Store
-from tests.pipeline.store_scenarios import tell, url_of
+from tests.pipeline.store_scenarios import run_scenario, url_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples/declarative"
 PATIENCE_S = 200
@@ -62,7 +62,7 @@ def work(url: str, day: str) -> None:
         fail = Failed(JobError("Timeout", "no answer"))
         await store.jobs.settle([first.settle(Done(), 5), second.settle(Done(), 9), third.settle(fail, 7)])
 
-    tell(url, story)
+    run_scenario(url, story)
 
 
 def test_each_run_of_the_project_adds_what_has_happened_to_all_of_its_tables(

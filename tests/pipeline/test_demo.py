@@ -37,8 +37,8 @@ def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_p
     assert (ran.returncode, ran.stderr) == (0, "")
     assert all(kind in ran.stdout for kind in (*KINDS, "headrace.fail"))
     assert [step for step in STEPS if not re.search(rf"✓ {step} .* \d+\.\d s", ran.stdout)] == []
-    for told in ("crawler-1 (process", "CardDeclined: the bank declined the card of order <number>", "Try next:"):
-        assert told in ran.stdout
+    for sentence in ("crawler-1 (process", "CardDeclined: the bank declined the card of order <number>", "Try next:"):
+        assert sentence in ran.stdout
     life = ran.stdout.partition("The events of site/")[2]
     assert re.search(r"enqueued.*claimed +crawler-1.*stalled.*claimed +crawler-2.*done", life, re.DOTALL)
     data = folder / "headrace-data"
@@ -56,10 +56,10 @@ def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_p
     assert {(row["outcome"], row["result"] is None) for row in found} == {("done", False), ("dead", True)}
 
 
-def printed(told: DemoReport, audit: AuditReport) -> str:
+def printed(demo: DemoReport, audit: AuditReport) -> str:
     console = Console(file=StringIO(), width=200)
-    show(console, PLAYED, told)
-    close(console, Path("/data"), told, audit, 61.0)
+    show(console, PLAYED, demo)
+    close(console, Path("/data"), demo, audit, 61.0)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -105,9 +105,9 @@ def test_a_bar_is_as_high_as_its_number_and_never_invisible() -> None:
 
 def test_programs_are_given_one_document_with_the_numbers() -> None:
     audit = AuditReport(events=9, jobs=3, shards=1, rechecked=0)
-    told = DemoReport(seconds={"history": 1.5}, events=9, jobs=3, audit=audit, report=Path("/data/report.html"))
+    demo = DemoReport(seconds={"history": 1.5}, events=9, jobs=3, audit=audit, report=Path("/data/report.html"))
 
-    found = msgspec.json.decode(document(Path("/data"), "sqlite:////data/headrace.db", PLAYED, told, 61.0))
+    found = msgspec.json.decode(document(Path("/data"), "sqlite:////data/headrace.db", PLAYED, demo, 61.0))
 
     assert (found["ok"], found["events"], found["report"]) == (True, 9, "/data/report.html")
     assert found["played"]["killed"]["jobs"] == ["site/1", "site/2"]
@@ -135,6 +135,6 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(
 async def test_a_worker_that_ends_before_its_first_job_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    told = r"ended with code \d+ before it began a job; its last line was: headrace: "
-    with pytest.raises(HeadraceError, match=told):
+    sentence = r"ended with code \d+ before it began a job; its last line was: headrace: "
+    with pytest.raises(HeadraceError, match=sentence):
         await kill_a_worker(f"sqlite:///{tmp_path}/file/jobs.db")

@@ -36,13 +36,13 @@ def test_a_table_is_enriched_through_a_flaky_service_and_what_died_is_replayed(
 ) -> None:
     import_module("enrich").main(["--rows", str(ROWS), "--service", service, "--folder", str(tmp_path)])
 
-    told = capsys.readouterr().out
-    assert "of 300 rows 282 done, 18 dead; 300 new jobs, 0 from earlier calls" in told
-    assert "|attempts|RegisterClosed|true" in told
-    assert "|failed  |BadDomain     |false      |3           |'n-a' is no domain" in told
-    assert "15 dead letters would be replayed\n   of 15 dead letters 15 replayed" in told
-    assert "of 300 rows 297 done, 3 dead; 0 new jobs, 300 from earlier calls" in told
-    assert " released" in told  # too many at once, and no attempt was counted for that
+    output = capsys.readouterr().out
+    assert "of 300 rows 282 done, 18 dead; 300 new jobs, 0 from earlier calls" in output
+    assert "|attempts|RegisterClosed|true" in output
+    assert "|failed  |BadDomain     |false      |3           |'n-a' is no domain" in output
+    assert "15 dead letters would be replayed\n   of 15 dead letters 15 replayed" in output
+    assert "of 300 rows 297 done, 3 dead; 0 new jobs, 300 from earlier calls" in output
+    assert " released" in output  # too many at once, and no attempt was counted for that
     table = spark.read.parquet(f"{tmp_path}/enriched")
     assert table.where("company like 'Mill% Ltd' and employees > 0 and outcome = 'done'").count() == 297
     failed = table.where("company is null").select("outcome", "domain", "error_message").distinct().collect()

@@ -87,9 +87,9 @@ def test_failures_of_one_cause_are_one_row_that_counts_them(spark: SparkSession)
 
 
 def test_samples_are_the_last_failures_of_different_jobs(spark: SparkSession) -> None:
-    told = [failure(f"no {number}", id=id) for number, id in enumerate("abccc", 1)]
+    failures = [failure(f"no {number}", id=id) for number, id in enumerate("abccc", 1)]
 
-    rows = fold(spark, *told, samples=2)
+    rows = fold(spark, *failures, samples=2)
 
     assert rows[0]["sample_jobs"] == [
         {"queue": "mail", "id": "c", "happened_at": at(5), "message": "no 5"},

@@ -18,7 +18,7 @@ from headrace.model.feed import FeedName, FeedType, ItemPosition, Publication
 from headrace.pipeline.source.feed.follower import fair_shares
 from headrace.stores.contract.store import Store
 from tests.pipeline.player import Checkpoint, Row, playing
-from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, Batch, call_store, fresh_url
 from tests.pipeline.store_scenarios import instant
 
 ME = "me"
@@ -33,24 +33,24 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def publish(url: str, feed: FeedName, *ids: str, type: FeedType = "feed", **settings: int) -> None:
     """Publish items under ids, each holding its id; the feed is made when it is missing."""
 
-    async def told(store: Store) -> None:
+    async def apply(store: Store) -> None:
         if await store.feeds.describe(feed) is None:
             await store.feeds.create(feed, type, settings, instance=ME, now_ms=1_000)
         publications = [Publication(b'{"id":"%s"}' % id.encode(), id) for id in ids]
         for first in range(0, len(publications), 1_000):
             await store.items.publish(feed, publications[first : first + 1_000], instance=ME, now_ms=2_000)
 
-    ask(url, told)
+    call_store(url, apply)
 
 
 def after(url: str, *steps: Callable[[Store], Awaitable[object]]) -> None:
     """Let steps happen in the store, one after the other."""
 
-    async def told(store: Store) -> None:
+    async def apply(store: Store) -> None:
         for step in steps:
             await step(store)
 
-    ask(url, told)
+    call_store(url, apply)
 
 
 def delete(feed: FeedName) -> Callable[[Store], Awaitable[object]]:
@@ -73,7 +73,7 @@ def numbered(first: int, last: int) -> list[str]:
 def test_a_batch_gives_the_items_of_a_feed_in_order_with_every_column(url: str) -> None:
     publish(url, NEWS, "a", "b")
     publish(url, FeedName("of-others", "acme"), "x")
-    state = ask(url, lambda store: store.feeds.describe(NEWS))
+    state = call_store(url, lambda store: store.feeds.describe(NEWS))
 
     rows = Batch(url=url, what="feed", feed="news").rows
 

@@ -37,7 +37,7 @@ from headrace.pipeline.source.filters import HIGHEST, LOWEST, Filters
 from headrace.pipeline.source.journal.reader import FilteredJournalReader, JournalReader
 from headrace.pipeline.source.records.reader import FilteredRecordReader, RecordReader
 from headrace.stores.contract.store import Store
-from tests.pipeline.store_scenarios import tell, url_of
+from tests.pipeline.store_scenarios import run_scenario, url_of
 
 SWITCH = "spark.sql.python.filterPushdown.enabled"
 NUMBERS = some.none() | some.integers(-3, 3)
@@ -236,7 +236,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
         for name, count in (("few", 5), ("much", 500)):
             await store.jobs.enqueue([Job(queue=Queue(name), id=f"job-{n}", kind="k") for n in range(count)], now_ms=1)
 
-    tell(url, story)
+    run_scenario(url, story)
     return url
 
 

@@ -15,19 +15,17 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline import spark_session
-from headrace.pipeline.history.compact import compact
-from headrace.pipeline.history.read import history_files, read_history
 from headrace.pipeline.history.run import CHECKPOINT, follow_history
-from headrace.pipeline.history.state import APP, HistoryState, read_state
+from headrace.pipeline.history.table import APP, HistoryState, compact, history_files, read_history, read_state
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.spark_errors import headrace_error
 from headrace.pipeline.storage import table as steps
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import open_log
 from headrace.stores.contract.store import Store
-from tests.pipeline.filled_journals import T0, Story, fill, keep, tell
+from tests.pipeline.filled_journals import T0, Story, fill, fill_store, keep
 from tests.pipeline.histories import Place, duckdb_places, places, polars_rows
-from tests.pipeline.shared_stores import ask
+from tests.pipeline.shared_stores import call_store
 from tests.pipeline.store_scenarios import odd_story, store_events
 from tests.support.stores import sqlite_url
 
@@ -66,7 +64,7 @@ def at_once(queue: Queue, count: int, *, since: int) -> Story:
 
 def consumers(url: str, queue: Queue) -> list[tuple[int, bool]]:
     """How far those of a journal are, and whether retention waits for them."""
-    return [(each.seq, each.hold) for each in ask(url, lambda store: store.journal.consumers(Shard(queue)))]
+    return [(each.seq, each.hold) for each in call_store(url, lambda store: store.journal.consumers(Shard(queue)))]
 
 
 @contextmanager
@@ -88,11 +86,11 @@ def test_every_event_is_in_the_files_once_with_all_its_columns_for_every_reader(
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
     # So that large batches are written by several tasks, and small ones by one.
     monkeypatch.setattr(spark_session, "TASK_EVENTS_MIN", 20)
-    tell(url, fill(MAIL, 40), fill(YEAR, 12, every_ms=DAY_MS // 5), fill(TRUE, 3))
-    tell(url, lambda store: odd_story(store, ODD))
+    fill_store(url, fill(MAIL, 40), fill(YEAR, 12, every_ms=DAY_MS // 5), fill(TRUE, 3))
+    fill_store(url, lambda store: odd_story(store, ODD))
 
     run(spark, url, folder, events_max=60)
-    tell(url, fill(MAIL, 5, since=40))
+    fill_store(url, fill(MAIL, 5, since=40))
     run(spark, url, folder)
 
     queues = [MAIL, YEAR, TRUE, ODD, ODD.fail_queue]
@@ -109,18 +107,20 @@ def test_every_event_is_in_the_files_once_with_all_its_columns_for_every_reader(
     assert {(row["queue"], str(row.pop("day"))) for row in read} == days
     assert sorted([{column: row[column] for column in JOURNAL.names} for row in read], key=str) == expected
     assert duckdb_places(folder) == places(rows)
-    assert ask(url, lambda store: store.journal.consumers(Shard(YEAR)))[0].seq == 12
+    assert call_store(url, lambda store: store.journal.consumers(Shard(YEAR)))[0].seq == 12
     assert (state_of(folder).events, state_of(folder).skipped) == (len(rows), 0)
 
 
-@pytest.mark.parametrize(("form", "failures"), [("delta", STEPS), ("parquet", PARQUET_STEPS)])
+@pytest.mark.parametrize(
+    ("form", "failures"), [("delta", STEPS), pytest.param("parquet", PARQUET_STEPS, marks=pytest.mark.proof)]
+)
 def test_a_run_that_fails_at_any_step_is_brought_to_its_end_by_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, failures: tuple[str, ...]
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
 
     for number, step in enumerate(failures):
-        tell(url, fill(MAIL, 4, since=number * 4), fill(TRUE, 1, since=number))
+        fill_store(url, fill(MAIL, 4, since=number * 4), fill(TRUE, 1, since=number))
         with failing(monkeypatch, step), pytest.raises(StreamingQueryException, match=f"failed when {step}"):
             run(spark, url, folder, form=form)
     run(spark, url, folder, form=form)
@@ -137,11 +137,11 @@ def test_a_history_on_object_storage_is_brought_to_its_end_and_compacted(
     url, folder = sqlite_url(tmp_path), Location.parse(bucket).child("history")
 
     for number, step in enumerate(("written", "committed")):
-        tell(url, fill(MAIL, 4, since=number * 4))
+        fill_store(url, fill(MAIL, 4, since=number * 4))
         with failing(monkeypatch, step), pytest.raises(StreamingQueryException, match=f"failed when {step}"):
             run(spark, url, folder)
     run(spark, url, folder)
-    tell(url, fill(TRUE, 2))
+    fill_store(url, fill(TRUE, 2))
     run(spark, url, folder)
     done = compact(folder)
 
@@ -157,9 +157,9 @@ def test_each_run_begins_where_the_table_ends_whatever_became_of_its_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
-    tell(url, fill(MAIL, 4), fill(TRUE, 1))
+    fill_store(url, fill(MAIL, 4), fill(TRUE, 1))
     run(spark, url, folder, queue="mail")
-    tell(url, fill(MAIL, 4, since=4))
+    fill_store(url, fill(MAIL, 4, since=4))
 
     shutil.rmtree(folder / CHECKPOINT)
     run(spark, url, folder, events_max=2)
@@ -175,7 +175,7 @@ def test_each_run_begins_where_the_table_ends_whatever_became_of_its_checkpoint(
 def test_only_files_of_the_batches_that_are_asked_for_are_read(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
     for number in range(3):
-        tell(url, fill(TRUE, 2, since=number * 2))
+        fill_store(url, fill(TRUE, 2, since=number * 2))
         run(spark, url, folder)
 
     later = read_history(spark, folder, where=[("batch", ">", 0)])
@@ -187,11 +187,11 @@ def test_only_files_of_the_batches_that_are_asked_for_are_read(spark: SparkSessi
 
 def test_a_tenant_can_be_deleted_from_a_history_that_is_split_by_tenant(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
-    tell(url, fill(MAIL, 4), fill(TRUE, 2))
+    fill_store(url, fill(MAIL, 4), fill(TRUE, 2))
     run(spark, url, folder, split="tenant")
 
     DeltaTable(str(folder)).delete("tenant = 'acme'")
-    tell(url, fill(TRUE, 1, since=2))
+    fill_store(url, fill(TRUE, 1, since=2))
     run(spark, url, folder)
 
     assert spark_places(spark, folder) == [("acme", "true", 0, 3), *places(store_events(url, [MAIL]))]
@@ -204,9 +204,9 @@ def files_within(folder: Path) -> list[str]:
 
 def test_what_retention_has_dropped_is_refused_or_counted(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
-    tell(url, fill(YEAR, 6))
+    fill_store(url, fill(YEAR, 6))
     run(spark, url, folder)
-    tell(url, fill(YEAR, 10, since=6), keep(Shard(YEAR), 3))
+    fill_store(url, fill(YEAR, 10, since=6), keep(Shard(YEAR), 3))
 
     with pytest.raises(Refused, match="acme/2024/0 up to seq 6, and retention has dropped what follows up to 14"):
         run(spark, url, folder)
@@ -218,29 +218,29 @@ def test_what_retention_has_dropped_is_refused_or_counted(spark: SparkSession, t
 
 def test_a_writer_whose_batch_another_has_committed_adds_nothing(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
-    tell(url, fill(TRUE, 6))
+    fill_store(url, fill(TRUE, 6))
     query = follow_history(spark, url, folder, every_ms=0)
     try:
         query.processAllAvailable()
         # Another driver, which sees the same object storage and not this lock.
         open_log(Location.parse(folder)).commit([], [], (APP, 1), state_of(folder), is_change=True)
-        tell(url, fill(TRUE, 1, since=6))
+        fill_store(url, fill(TRUE, 1, since=6))
 
         with pytest.raises(StreamingQueryException) as wrong:
             query.processAllAvailable()
     finally:
         query.stop()
 
-    told = headrace_error(wrong.value)
-    assert isinstance(told, BadConfig)
-    assert "batch 1 of headrace-history is in" in str(told)
-    assert "another run writes there; let it end" in str(told)
+    error = headrace_error(wrong.value)
+    assert isinstance(error, BadConfig)
+    assert "batch 1 of headrace-history is in" in str(error)
+    assert "another run writes there; let it end" in str(error)
     assert len(duckdb_places(folder)) == 6
 
 
 def test_a_second_run_is_refused_whatever_it_selects_and_the_first_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
-    tell(url, fill(MAIL, 4), fill(TRUE, 2))
+    fill_store(url, fill(MAIL, 4), fill(TRUE, 2))
     query = follow_history(spark, url, folder, every_ms=0)
     try:
         query.processAllAvailable()
@@ -250,11 +250,11 @@ def test_a_second_run_is_refused_whatever_it_selects_and_the_first_goes_on(spark
                 follow_history(spark, url, folder, once=True, **cast("Any", selection))
         assert metadata == (folder / CHECKPOINT / "metadata").read_bytes()
         compact(folder)
-        tell(url, fill(MAIL, 4, since=4))
+        fill_store(url, fill(MAIL, 4, since=4))
         query.processAllAvailable()
     finally:
         query.stop()
-    tell(url, fill(TRUE, 2, since=2))
+    fill_store(url, fill(TRUE, 2, since=2))
     run(spark, url, folder, queue="true")
 
     assert duckdb_places(folder) == places(store_events(url, [MAIL, TRUE]))
@@ -264,7 +264,7 @@ def test_a_consumer_that_a_killed_run_left_behind_is_advanced_at_the_next_start_
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
-    tell(url, fill(YEAR, 4), fill(TRUE, 2))
+    fill_store(url, fill(YEAR, 4), fill(TRUE, 2))
     with failing(monkeypatch, "committed"), pytest.raises(StreamingQueryException):
         run(spark, url, folder)
 
@@ -278,14 +278,14 @@ def test_a_consumer_that_a_killed_run_left_behind_is_advanced_at_the_next_start_
 
 def test_a_history_with_payloads_is_compacted_while_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
-    tell(url, at_once(TRUE, 4, since=0))
+    fill_store(url, at_once(TRUE, 4, since=0))
     query = follow_history(spark, url, folder, every_ms=0, payloads=True)
     try:
         for number in range(1, 4):
             query.processAllAvailable()
             compact(folder)
             # At once: two batches would make a file more, which nobody merges at the end.
-            tell(url, at_once(TRUE, 4, since=number * 4))
+            fill_store(url, at_once(TRUE, 4, since=number * 4))
         query.processAllAvailable()
     finally:
         query.stop()

@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 from headrace.model.event import Event
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.history.table import read_history
 from headrace.pipeline.storage import table
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.tables.write import write_jobs
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.pipeline.test_increments import Story, history
 from tests.proof.spark_check import IDENTITY, Found, Key, behind, compare, counted_by_duckdb, journal_of, wrong_rows
 from tests.proof.spark_faults import FAULTS
@@ -57,7 +57,7 @@ def stopped_and_drained(
         patch.setattr(table, "crash_point", stop_at(step))
         with pytest.raises(StreamingQueryException, match="stopped when"):
             run(spark, url, folder)
-    ask(url, write_on)
+    call_store(url, write_on)
     run(spark, url, folder)
 
 
@@ -70,15 +70,15 @@ def test_a_history_that_was_stopped_after_its_files_were_written_is_the_journal(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, folder = fresh_url("sqlite", tmp_path), tmp_path / "history"
-    ask(url, write)
+    call_store(url, write)
 
     stopped_and_drained(spark, url, folder, "written", monkeypatch)
 
-    journal = ask(url, journal_of)
+    journal = call_store(url, journal_of)
     by_spark, by_duckdb = counted(spark, folder, journal)
     assert by_spark == by_duckdb == Found(rows=len(journal), distinct=len(journal))
     assert wrong_rows(Location.parse(folder), journal) == 0
-    assert ask(url, lambda store: behind(store, "history")) == 0
+    assert call_store(url, lambda store: behind(store, "history")) == 0
 
 
 @pytest.mark.parametrize(("fault", "found"), [("append", "duplicate"), ("note_too_early", "missing")])
@@ -86,12 +86,12 @@ def test_the_same_check_finds_a_planted_fault(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, found: str
 ) -> None:
     url, folder = fresh_url("sqlite", tmp_path), tmp_path / "history"
-    ask(url, write)
+    call_store(url, write)
     FAULTS[fault](monkeypatch.setattr)
 
     stopped_and_drained(spark, url, folder, "between", monkeypatch)
 
-    for each in counted(spark, folder, ask(url, journal_of)):
+    for each in counted(spark, folder, call_store(url, journal_of)):
         assert not each.is_right
         assert getattr(each, found) > 0
 

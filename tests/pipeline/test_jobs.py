@@ -6,7 +6,7 @@ from headrace.pipeline.tables.jobs import jobs
 from tests.pipeline.by_hand import ENQUEUED, Row, at, columns_of, frame_of, only
 
 COLUMNS = (
-    "tenant string, queue string, shard int, id string, incarnation int, born string, kind string, tag string, "
+    "tenant string, queue string, shard int, id string, generation int, born string, kind string, tag string, "
     "priority int, enqueued_at timestamp, first_claimed_at timestamp, ended_at timestamp, outcome string, "
     "reason string, deliveries int, attempts int, stalls int, wait_ms bigint, run_ms bigint, error_class string, "
     "error_message string"
@@ -14,7 +14,7 @@ COLUMNS = (
 
 
 def fold(spark: SparkSession, *events: Row) -> list[Row]:
-    table = jobs(frame_of(spark, *events)).orderBy("tenant", "queue", "id", "incarnation")
+    table = jobs(frame_of(spark, *events)).orderBy("tenant", "queue", "id", "generation")
     return list(table.toArrow().to_pylist())
 
 
@@ -49,7 +49,7 @@ def test_a_job_that_is_done_is_one_row(spark: SparkSession) -> None:
             "queue": "mail",
             "shard": 0,
             "id": "a",
-            "incarnation": 1,
+            "generation": 1,
             "born": "enqueued",
             "kind": "mail",
             "tag": "vip",
@@ -131,7 +131,7 @@ def test_a_job_that_failed_and_was_done_then_keeps_its_last_error(spark: SparkSe
     assert only(rows, "outcome", "attempts", "error_class", "error_message") == [("done", 1, "E", "m")]
 
 
-def test_an_id_that_is_used_again_lives_again(spark: SparkSession) -> None:
+def test_an_id_that_is_used_again_generations_again(spark: SparkSession) -> None:
     rows = fold(
         spark,
         ENQUEUED,
@@ -141,13 +141,13 @@ def test_an_id_that_is_used_again_lives_again(spark: SparkSession) -> None:
         {"event": "cancelled", "kind": "other", "attempts": 0, "enqueued_at": at(4)},
     )
 
-    assert only(rows, "incarnation", "born", "kind", "outcome", "reason", "attempts", "error_class") == [
+    assert only(rows, "generation", "born", "kind", "outcome", "reason", "attempts", "error_class") == [
         (1, "enqueued", "mail", "dead", "failed", 1, "E"),
         (2, "enqueued", "other", "cancelled", None, 0, None),
     ]
 
 
-def test_a_blocked_job_lives_from_when_it_is_freed(spark: SparkSession) -> None:
+def test_a_blocked_job_generations_from_when_it_is_freed(spark: SparkSession) -> None:
     rows = fold(
         spark,
         ENQUEUED,
@@ -159,7 +159,7 @@ def test_a_blocked_job_lives_from_when_it_is_freed(spark: SparkSession) -> None:
         {"event": "done", "kind": "blocked_job", "fence": 2, "enqueued_at": at(3), "run_ms": 6},
     )
 
-    assert only(rows, "incarnation", "born", "kind", "enqueued_at", "ended_at", "deliveries", "run_ms") == [
+    assert only(rows, "generation", "born", "kind", "enqueued_at", "ended_at", "deliveries", "run_ms") == [
         (1, "enqueued", "mail", at(1), at(4), 1, 5),
         (2, "unblocked", "blocked_job", at(3), at(7), 1, 6),
     ]
@@ -174,7 +174,7 @@ def test_a_blocked_job_that_is_blocked_changes_nothing_of_the_one_that_runs(spar
         {"event": "blocked", "id": "began before the journal", "kind": "blocked_job"},
     )
 
-    assert only(rows, "id", "incarnation", "kind", "priority", "outcome") == [("a", 1, "mail", 5, None)]
+    assert only(rows, "id", "generation", "kind", "priority", "outcome") == [("a", 1, "mail", 5, None)]
 
 
 def test_a_cancelled_blocked_job_does_not_end_the_active_one(spark: SparkSession) -> None:
@@ -225,10 +225,10 @@ def test_a_blocked_job_that_was_merged_changes_the_job_it_merged_into(spark: Spa
         {"event": "merged", "kind": "new", "tag": None, "priority": 9, "attempts": 0, "stalls": 0},
     )
 
-    assert only(rows, "incarnation", "kind", "tag", "priority", "attempts", "outcome") == [(1, "new", None, 9, 0, None)]
+    assert only(rows, "generation", "kind", "tag", "priority", "attempts", "outcome") == [(1, "new", None, 9, 0, None)]
 
 
-def test_a_replayed_job_lives_again_with_its_first_time_of_enqueueing(spark: SparkSession) -> None:
+def test_a_replayed_job_generations_again_with_its_first_time_of_enqueueing(spark: SparkSession) -> None:
     rows = fold(
         spark,
         ENQUEUED,
@@ -247,7 +247,7 @@ def test_a_replayed_job_lives_again_with_its_first_time_of_enqueueing(spark: Spa
         {"event": "done", "kind": "mail", "attempts": 0, "stalls": 0, "fence": 2, "enqueued_at": at(1)},
     )
 
-    assert only(rows, "incarnation", "born", "enqueued_at", "first_claimed_at", "outcome", "attempts") == [
+    assert only(rows, "generation", "born", "enqueued_at", "first_claimed_at", "outcome", "attempts") == [
         (1, "enqueued", at(1), at(2), "dead", 3),
         (2, "replayed", at(1), at(5), "done", 0),
     ]
@@ -264,7 +264,7 @@ def test_purging_a_job_ends_it_and_purging_its_dead_letter_does_not(spark: Spark
         {"event": "purged", "id": "dead_letter", "kind": "mail", "dead_letter": 1},
     )
 
-    assert only(rows, "id", "incarnation", "outcome") == [
+    assert only(rows, "id", "generation", "outcome") == [
         ("dead_letter", 1, "dead"),
         ("dead_letter", 2, None),
         ("waits", 1, "purged"),
@@ -292,7 +292,7 @@ def test_removing_an_id_ends_what_was_open_and_leaves_what_had_ended(spark: Spar
     ]
 
 
-def test_a_life_that_began_before_the_journal_is_number_zero(spark: SparkSession) -> None:
+def test_a_generation_that_began_before_the_journal_is_number_zero(spark: SparkSession) -> None:
     rows = fold(
         spark,
         {"event": "done", "kind": "mail", "attempts": 4, "stalls": 1, "fence": 9, "enqueued_at": at(-60), "run_ms": 7},
@@ -300,7 +300,7 @@ def test_a_life_that_began_before_the_journal_is_number_zero(spark: SparkSession
         {"event": "claimed", "id": "b", "fence": 10},
     )
 
-    names = ("id", "incarnation", "born", "enqueued_at", "outcome", "deliveries", "attempts", "stalls")
+    names = ("id", "generation", "born", "enqueued_at", "outcome", "deliveries", "attempts", "stalls")
     assert only(rows, *names) == [
         ("a", 0, None, at(-60), "done", 0, 4, 1),
         ("a", 1, "enqueued", at(2), None, 0, 0, 0),
@@ -313,7 +313,7 @@ def test_an_update_changes_what_the_job_is(spark: SparkSession) -> None:
         spark, ENQUEUED, {"event": "updated", "kind": "post", "tag": None, "priority": 1, "attempts": 0, "stalls": 0}
     )
 
-    assert only(rows, "incarnation", "kind", "tag", "priority", "enqueued_at") == [(1, "post", None, 1, at(1))]
+    assert only(rows, "generation", "kind", "tag", "priority", "enqueued_at") == [(1, "post", None, 1, at(1))]
 
 
 def test_the_order_is_epoch_then_seq_whatever_the_order_of_rows(spark: SparkSession) -> None:
@@ -324,7 +324,7 @@ def test_the_order_is_epoch_then_seq_whatever_the_order_of_rows(spark: SparkSess
         {**ENQUEUED, "epoch": 1, "seq": 7},
     )
 
-    assert only(rows, "incarnation", "born", "outcome", "deliveries") == [(1, "enqueued", "done", 1)]
+    assert only(rows, "generation", "born", "outcome", "deliveries") == [(1, "enqueued", "done", 1)]
 
 
 def test_the_same_id_in_another_queue_or_tenant_is_another_job(spark: SparkSession) -> None:
@@ -337,7 +337,7 @@ def test_the_same_id_in_another_queue_or_tenant_is_another_job(spark: SparkSessi
         {"event": "configured", "id": None, "version": 1},
     )
 
-    assert only(rows, "tenant", "queue", "incarnation", "outcome") == [
+    assert only(rows, "tenant", "queue", "generation", "outcome") == [
         ("acme", "mail", 1, None),
         ("acme", "post", 1, None),
         ("birch", "mail", 1, "cancelled"),

@@ -35,10 +35,10 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Waits for Spark to tell of the end of a query, which it does after the query has ended."""
-    event, told = threading.Event(), QueryMetrics.onQueryTerminated
+    event, original = threading.Event(), QueryMetrics.onQueryTerminated
 
     def tell(metrics: QueryMetrics, terminated: QueryTerminatedEvent) -> None:
-        told(metrics, terminated)
+        original(metrics, terminated)
         event.set()
 
     monkeypatch.setattr(QueryMetrics, "onQueryTerminated", tell)

@@ -20,10 +20,11 @@ from headrace.pipeline.audit.findings import Finding
 from headrace.pipeline.event_source import events
 from headrace.pipeline.freshness import freshness
 from headrace.pipeline.monitor import publish_changes, write_changes, write_findings
-from headrace.pipeline.tables.write import read_table, write_errors, write_jobs
+from headrace.pipeline.storage.location import Location
+from headrace.pipeline.tables.write import read_table, write_errors, write_jobs, write_tables
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import ask
-from tests.pipeline.store_scenarios import tell, url_of
+from tests.pipeline.shared_stores import call_store
+from tests.pipeline.store_scenarios import run_scenario, url_of
 
 MAIL, CRM = Queue("mail", "acme", 2), Queue("crm", "birch")
 CHANGES = FeedName("changes", "acme")
@@ -72,7 +73,7 @@ def write_sources(spark: SparkSession, url: str, data_dir: DataDir) -> None:
 def test_changes_are_a_table_and_items_of_the_tenants_feeds_and_again_they_are_edited(
     spark: SparkSession, url: str, data_dir: DataDir
 ) -> None:
-    tell(url, fail_and_finish)
+    run_scenario(url, fail_and_finish)
     write_sources(spark, url, data_dir)
 
     count = write_changes(spark, data_dir)
@@ -80,8 +81,8 @@ def test_changes_are_a_table_and_items_of_the_tenants_feeds_and_again_they_are_e
     written = [publish_changes(url, frame), publish_changes(url, frame)]
     more = publish_changes(url, frame.selectExpr("* EXCEPT (now)", "now + 1 AS now"))
 
-    items = [json.loads(item.item) for item in ask(url, lambda store: store.items.list(CHANGES)).rows]
-    ids = [item.id for item in ask(url, lambda store: store.items.list(CHANGES)).rows]
+    items = [json.loads(item.item) for item in call_store(url, lambda store: store.items.list(CHANGES)).rows]
+    ids = [item.id for item in call_store(url, lambda store: store.items.list(CHANGES)).rows]
     assert (count, written, more) == (1, [1, 0], 1)
     assert [(item["change"], item["queue"], item["message"], item["now"]) for item in items] == [
         ("new_error", "mail", "Timeout: no answer in <number> s", 2)
@@ -89,36 +90,44 @@ def test_changes_are_a_table_and_items_of_the_tenants_feeds_and_again_they_are_e
     assert [id.split("/")[1:] for id in ids] == [["new_error", items[0]["fingerprint"]]]
 
 
-def test_the_command_for_changes_refuses_a_folder_without_their_tables(spark: SparkSession, data_dir: DataDir) -> None:
-    with pytest.raises(BadConfig, match=r"need the table stats, which .* lacks; write it with: .* stats --once"):
+def test_changes_are_written_beside_their_tables_on_a_disk_and_on_object_storage(
+    spark: SparkSession, url: str, home: Location
+) -> None:
+    run_scenario(url, fail_and_finish)
+    data_dir = DataDir(home)
+
+    with pytest.raises(BadConfig, match=r"made of the table stats, which .* lacks; write it with: .* stats --once"):
         write_changes(spark, data_dir)
+    write_tables(spark, events(spark, url, data_dir, origin="journal"), data_dir)
+
+    assert write_changes(spark, data_dir) == 1
 
 
 def test_the_command_writes_and_publishes_changes(
     spark: SparkSession, url: str, data_dir: DataDir, run: Ran, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell(url, fail_and_finish)
+    run_scenario(url, fail_and_finish)
     write_sources(spark, url, data_dir)
 
     code, document = run("changes", "--feed", "moved")
     words = ["--url", url, "--dir", str(data_dir.folder)]
     assert main(["pipeline", "changes", "--no-feed", *words]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
 
     assert (code, document["items"], document["tables"]["changes"]["rows"]) == (0, 1, 1)
-    assert ask(url, lambda store: store.feeds.describe(FeedName("moved", "acme"))) is not None
-    assert ["acme/mail", "new", "error", "0", "1"] in [line.split()[:5] for line in told.splitlines()]
-    assert "published" not in told
+    assert call_store(url, lambda store: store.feeds.describe(FeedName("moved", "acme"))) is not None
+    assert ["acme/mail", "new", "error", "0", "1"] in [line.split()[:5] for line in output.splitlines()]
+    assert "published" not in output
 
 
 def test_freshness_counts_the_events_that_a_table_does_not_know_yet_by_queue(
     spark: SparkSession, url: str, data_dir: DataDir, run: Ran
 ) -> None:
-    tell(url, lambda store: enqueue(store, MAIL, 5))
+    run_scenario(url, lambda store: enqueue(store, MAIL, 5))
     follow_history(spark, url, data_dir.history, once=True).awaitTermination()
     fresh = freshness(url, data_dir)
-    tell(url, fail_and_finish)
-    tell(url, lambda store: enqueue(store, CRM, 3))
+    run_scenario(url, fail_and_finish)
+    run_scenario(url, lambda store: enqueue(store, CRM, 3))
     follow_stats(spark, url, data_dir.table("stats"), once=True, feed=None, queue="mail").awaitTermination()
 
     found = freshness(url, data_dir)
@@ -144,10 +153,10 @@ def test_tables_of_the_history_are_as_fresh_as_the_batch_that_they_have(
     def behind() -> dict[str, int]:
         return {each.table_name: each.events_behind for each in freshness(url, data_dir) if each.queue == "mail"}
 
-    tell(url, lambda store: enqueue(store, MAIL, 5))
+    run_scenario(url, lambda store: enqueue(store, MAIL, 5))
     follow_history(spark, url, data_dir.history, once=True).awaitTermination()
     write_jobs(spark, events(spark, url, data_dir), data_dir)
-    tell(url, lambda store: enqueue(store, Queue("mail", "acme", 2), 12))
+    run_scenario(url, lambda store: enqueue(store, Queue("mail", "acme", 2), 12))
     before = behind()
     follow_history(spark, url, data_dir.history, once=True, events_max=4).awaitTermination()
     between = behind()
@@ -161,7 +170,7 @@ def test_tables_of_the_history_are_as_fresh_as_the_batch_that_they_have(
 def test_a_folder_without_tables_has_no_freshness_and_says_how_to_get_one(
     url: str, data_dir: DataDir, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell(url, lambda store: enqueue(store, MAIL, 1))
+    run_scenario(url, lambda store: enqueue(store, MAIL, 1))
 
     code = main(["pipeline", "freshness", "--url", url, "--dir", str(data_dir.folder)])
 
@@ -182,7 +191,7 @@ def test_findings_are_a_table_with_a_row_each(spark: SparkSession, data_dir: Dat
 
 
 def test_an_audit_writes_what_it_found(spark: SparkSession, url: str, data_dir: DataDir, run: Ran) -> None:
-    tell(url, fail_and_finish)
+    run_scenario(url, fail_and_finish)
 
     code, _ = run("audit")
 

@@ -50,7 +50,7 @@ def test_an_offset_is_written_as_the_reference_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "stored",
     [
         {},
         {"v": 2, "shards": {}},
@@ -62,9 +62,9 @@ def test_an_offset_is_written_as_the_reference_says() -> None:
     ],
     ids=str,
 )
-def test_a_checkpoint_of_another_shape_or_version_is_refused(told: dict[str, Any]) -> None:
+def test_a_checkpoint_of_another_shape_or_version_is_refused(stored: dict[str, Any]) -> None:
     with pytest.raises(BadConfig, match="the checkpoint was written by another version of Headrace"):
-        Offset.parse(told)
+        Offset.parse(stored)
 
 
 def test_a_mark_tells_events_apart_by_all_that_they_are() -> None:

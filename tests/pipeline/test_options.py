@@ -24,9 +24,9 @@ def test_only_the_url_must_be_given(url: str) -> None:
 
 
 def test_names_of_options_may_be_written_in_any_case(url: str) -> None:
-    given = {"URL": url, "minpartitions": "3", "Tenant": "*", "QUEUE": "a, b.fail,a", "FAILONDATALOSS": "False"}
+    settings = {"URL": url, "minpartitions": "3", "Tenant": "*", "QUEUE": "a, b.fail,a", "FAILONDATALOSS": "False"}
 
-    options = SourceOptions.parse(given)
+    options = SourceOptions.parse(settings)
 
     assert options == SourceOptions(url=url, tenant="*", names=("a", "b.fail"), partitions_min=3, fails_on_loss=False)
 
@@ -65,9 +65,9 @@ def test_every_option_of_a_write_is_understood(url: str) -> None:
 
 
 def test_what_spark_itself_hands_to_a_sink_is_no_unknown_option(url: str) -> None:
-    given = {"url": url, "checkpointLocation": "/checkpoint", "queryName": "ingest"}
+    settings = {"url": url, "checkpointLocation": "/checkpoint", "queryName": "ingest"}
 
-    assert WriteOptions.parse(given) == WriteOptions(url=url, what="jobs")
+    assert WriteOptions.parse(settings) == WriteOptions(url=url, what="jobs")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("settings", "sentence"),
     [
         (
             {"what": "job"},
@@ -158,15 +158,15 @@ def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
         ({"maxTriggerDelay": "5m"}, "maxTriggerDelay bounds the wait for minEventsPerTrigger; give both"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(url: str, given: dict[str, str], sentence: str) -> None:
+def test_an_option_that_makes_no_sense_is_refused(url: str, settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(HeadraceError) as refused:
-        SourceOptions.parse({"url": url, **given})
+        SourceOptions.parse({"url": url, **settings})
 
     assert sentence in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("settings", "sentence"),
     [
         ({"what": "journal"}, "'journal', which format headrace cannot write; it can only be read; give one of jobs"),
         ({"colour": "red"}, "has no option 'colour' to write jobs; known options: url, what, tenant, queue, shards"),
@@ -178,9 +178,9 @@ def test_an_option_that_makes_no_sense_is_refused(url: str, given: dict[str, str
         ({"keyTtl": "soon"}, "keyTtl"),
     ],
 )
-def test_an_option_of_a_write_that_makes_no_sense_is_refused(url: str, given: dict[str, str], sentence: str) -> None:
+def test_an_option_of_a_write_that_makes_no_sense_is_refused(url: str, settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(HeadraceError) as refused:
-        WriteOptions.parse({"url": url, **given})
+        WriteOptions.parse({"url": url, **settings})
 
     assert sentence in str(refused.value)
 

@@ -14,7 +14,7 @@ from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.pages import BATCH_ROWS, PAGES_AHEAD, Fetching, read_spans
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.stores.contract.store import Store
-from tests.pipeline.filled_journals import fill, keep, tell
+from tests.pipeline.filled_journals import fill, fill_store, keep
 from tests.pipeline.shared_stores import SERVED, fresh_url
 from tests.pipeline.store_scenarios import url_of
 from tests.support.process import free_port, wait_until
@@ -49,7 +49,7 @@ async def thirty_calls(store: Store) -> None:
 
 
 def test_large_journals_come_in_batches_of_a_good_size(url: str) -> None:
-    tell(url, thirty_calls)
+    fill_store(url, thirty_calls)
 
     found = seqs(url, [Span(SHARD, 0, 29_700)])
 
@@ -59,7 +59,7 @@ def test_large_journals_come_in_batches_of_a_good_size(url: str) -> None:
 
 def test_small_ranges_share_a_batch(url: str) -> None:
     other = Queue("other", shards=3)
-    tell(url, fill(QUEUE, 9), fill(other, 30))
+    fill_store(url, fill(QUEUE, 9), fill(other, 30))
 
     found = seqs(url, [Span(SHARD, 2, 4), Span(SHARD, 6, 9), *(Span(shard, 0, 3) for shard in other.all_shards())])
 
@@ -67,7 +67,7 @@ def test_small_ranges_share_a_batch(url: str) -> None:
 
 
 def test_events_that_retention_drops_under_a_reader_are_not_skipped_in_silence(url: str) -> None:
-    tell(url, fill(QUEUE, 9), keep(SHARD, 3))
+    fill_store(url, fill(QUEUE, 9), keep(SHARD, 3))
 
     with pytest.raises(
         StoreUnavailable, match=r"default/mail/0 after seq 2 were dropped by retention while they were read"
@@ -78,7 +78,7 @@ def test_events_that_retention_drops_under_a_reader_are_not_skipped_in_silence(u
 def test_dropped_events_are_skipped_and_counted_where_that_is_wanted(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell(url, fill(QUEUE, 9), keep(SHARD, 3))
+    fill_store(url, fill(QUEUE, 9), keep(SHARD, 3))
 
     found = seqs(url, [Span(SHARD, 2, 5), Span(SHARD, 6, 9)], fails_on_loss=False)
 
@@ -89,7 +89,7 @@ def test_dropped_events_are_skipped_and_counted_where_that_is_wanted(
 
 
 def test_a_read_that_is_given_up_ends_its_thread(file_url: str) -> None:
-    tell(file_url, thirty_calls)
+    fill_store(file_url, thirty_calls)
     # The same events again and again: more pages than are fetched ahead.
     batches = read_spans(file_url, [Span(SHARD, 0, 20_000)] * 6, JOURNAL, Filters(), True)
 
@@ -102,7 +102,7 @@ def test_a_read_that_is_given_up_ends_its_thread(file_url: str) -> None:
 
 
 def test_a_thread_that_waits_for_space_ends_when_it_is_stopped(file_url: str) -> None:
-    tell(file_url, fill(QUEUE, 9))
+    fill_store(file_url, fill(QUEUE, 9))
     fetching = Fetching(file_url, [Span(SHARD, seq, seq + 1) for seq in range(9)], True)
     next(fetching.pages())
     assert len(fetchers()) == 1
@@ -113,19 +113,19 @@ def test_a_thread_that_waits_for_space_ends_when_it_is_stopped(file_url: str) ->
 
 
 def test_a_read_to_the_end_leaves_no_thread_behind(url: str) -> None:
-    tell(url, fill(QUEUE, 2))
+    fill_store(url, fill(QUEUE, 2))
 
     assert seqs(url, [Span(SHARD, 0, 2)]) == [[1, 2]]
     assert fetchers() == []
 
 
 def test_only_a_few_pages_are_fetched_before_they_are_asked_for(file_url: str) -> None:
-    tell(file_url, fill(QUEUE, 50))
+    fill_store(file_url, fill(QUEUE, 50))
     fetching = Fetching(file_url, [Span(SHARD, seq, seq + 1) for seq in range(50)], True)
     wait_until(lambda: fetching.pages_ready == PAGES_AHEAD, "the first pages")
 
     # Time enough for the others.
-    tell(file_url, fill(QUEUE, 50, since=50))
+    fill_store(file_url, fill(QUEUE, 50, since=50))
     ahead = fetching.pages_ready
     found = list(fetching.pages())
     fetching.stop()

@@ -30,6 +30,7 @@ from headrace.pipeline.payload_types import (
     variant_type,
 )
 from headrace.pipeline.sql_views import infer_types, keep_types, read_versions, with_structs
+from headrace.pipeline.storage.location import Location
 from headrace.worker.handlers import handler_of
 
 Row = dict[str, Any]
@@ -295,9 +296,9 @@ def test_types_are_inferred_by_kind_from_the_latest_payloads_and_results(spark: 
     }
 
 
-def test_types_are_kept_with_their_changes_and_only_grow(tmp_path: Path) -> None:
+def test_types_are_kept_with_their_changes_and_only_grow(home: Location) -> None:
     def keep(payload: str, at_ms: int) -> str:
-        kept = keep_types(tmp_path, {"mail": PayloadTypes(variant_type(payload), NullType())}, at_ms)
+        kept = keep_types(home, {"mail": PayloadTypes(variant_type(payload), NullType())}, at_ms)
         assert ddl(kept["mail"].result) == "STRING"
         return ddl(kept["mail"].payload)
 
@@ -316,7 +317,7 @@ def test_types_are_kept_with_their_changes_and_only_grow(tmp_path: Path) -> None
         "STRUCT<`n`: STRING, `gone`: BOOLEAN, `new`: STRING>",
         "STRUCT<`n`: STRING, `gone`: BOOLEAN, `new`: STRING>",
     ]
-    assert [(each.version, each.noted_at[:19], each.changes) for each in read_versions(tmp_path)] == [
+    assert [(each.version, each.noted_at[:19], each.changes) for each in read_versions(home)] == [
         (1, "1970-01-01T00:00:01", ()),
         (
             2,

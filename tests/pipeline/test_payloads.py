@@ -10,9 +10,9 @@ from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, Retried
 from headrace.pipeline.source.schema import JOURNAL
-from tests.pipeline.body_reads import happen, read, told
+from tests.pipeline.body_reads import event_bodies, happen, read
 from tests.pipeline.player import playing
-from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, Batch, call_store, fresh_url
 from tests.support.play import BOOM, Play
 
 
@@ -47,7 +47,7 @@ def test_every_event_has_the_payload_or_result_that_the_store_still_holds(url: s
 
     assert streamed == rows
     assert tuple(rows[0]) == (*JOURNAL.names, "payload", "result")
-    assert told(rows) == [
+    assert event_bodies(rows) == [
         ("enqueued", "done", None, None),
         ("claimed", "done", None, None),
         ("done", "done", None, '{"sum":7}'),
@@ -78,7 +78,7 @@ def test_another_life_of_an_id_does_not_lend_its_payload_or_result(url: str) -> 
 
     happen(url, story)
 
-    found = [each for each in told(read(url)) if each[0] != "claimed"]
+    found = [each for each in event_bodies(read(url)) if each[0] != "claimed"]
 
     assert found == [
         ("enqueued", "again", None, None),
@@ -117,7 +117,9 @@ def test_a_replayed_dead_letter_a_freed_blocked_job_and_a_merged_one_are_followe
     happen(url, story)
 
     found = [
-        (event, payload) for event, _, payload, _ in told(read(url)) if event not in ("claimed", "done", "retried")
+        (event, payload)
+        for event, _, payload, _ in event_bodies(read(url))
+        if event not in ("claimed", "done", "retried")
     ]
 
     assert found == [
@@ -156,7 +158,7 @@ def test_what_came_after_the_events_that_are_read_is_not_taken_for_theirs(file_u
     happen(file_url, story)
 
     with playing(url=file_url, tenant="acme", payloads="true", maxEventsPerTrigger="5") as run:
-        first, *rest = [told(rows) for rows in run.rest()]
+        first, *rest = [event_bodies(rows) for rows in run.rest()]
 
     assert [(event, id) for event, id, payload, result in first if payload is None and result is None] == [
         ("enqueued", "twice"),
@@ -182,11 +184,11 @@ def test_filters_and_columns_hold_for_payloads_too(file_url: str) -> None:
     happen(file_url, story, name="news")
 
     first = read(file_url, EqualTo(("event",), "enqueued"), queue="mail", columns="payload,id")
-    held = read(file_url, IsNotNull(("payload",)), EqualTo(("id",), "a"), columns="queue,payload")
+    filtered_rows = read(file_url, IsNotNull(("payload",)), EqualTo(("id",), "a"), columns="queue,payload")
 
     # The update is not among the rows that are asked for, and has replaced the payload all the same.
     assert first == [{"payload": None, "id": "a"}, {"payload": '{"n":3}', "id": "b"}]
-    assert held == [{"queue": "mail", "payload": '{"n":2}'}, {"queue": "news", "payload": '{"n":2}'}]
+    assert filtered_rows == [{"queue": "mail", "payload": '{"n":2}'}, {"queue": "news", "payload": '{"n":2}'}]
 
 
 def test_more_jobs_than_one_call_may_name_and_payloads_larger_than_a_part_are_all_found(file_url: str) -> None:
@@ -226,9 +228,9 @@ def test_a_queue_that_was_deleted_in_the_meantime_leaves_its_events_bare(file_ur
     with playing(url=file_url, tenant="acme", payloads="true", failOnDataLoss="false") as run:
         first = run.batch()
         happen(file_url, lambda play: play.remove("a"))
-        ask(file_url, lambda store: store.queues.delete(Queue("mail", "acme")))
+        call_store(file_url, lambda store: store.queues.delete(Queue("mail", "acme")))
         happen(file_url, lambda play: play.enqueue("late"), name="news")
         second = run.batch()
 
-    assert [each[1:3] for each in told(first or [])] == [("a", '{"n":1}'), ("kept", '{"n":1}')]
-    assert [each[1:3] for each in told(second or [])] == [("late", '{"n":1}')]
+    assert [each[1:3] for each in event_bodies(first or [])] == [("a", '{"n":1}'), ("kept", '{"n":1}')]
+    assert [each[1:3] for each in event_bodies(second or [])] == [("late", '{"n":1}')]

@@ -24,11 +24,11 @@ def test_an_exception_of_the_generator_reaches_the_reader() -> None:
         yield 1
         raise ValueError("no second one")
 
-    made = prefetch(broken())
+    items = prefetch(broken())
 
-    assert next(made) == 1
+    assert next(items) == 1
     with pytest.raises(ValueError, match="no second one"):
-        next(made)
+        next(items)
     assert threads() == []
 
 
@@ -44,9 +44,9 @@ def test_a_reader_that_stops_early_closes_the_generator_in_its_thread() -> None:
         finally:
             closed_in.append(threading.current_thread().name)
 
-    made = prefetch(endless())
-    assert [next(made), next(made)] == [0, 1]
-    made.close()
+    items = prefetch(endless())
+    assert [next(items), next(items)] == [0, 1]
+    items.close()
 
     assert closed_in == ["headrace-prefetch"]
     assert threads() == []

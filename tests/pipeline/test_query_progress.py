@@ -23,9 +23,9 @@ def test_the_sources_of_a_query_are_summed_up_and_those_of_others_left_out() -> 
 
 
 def test_progress_is_understood_as_python_gives_it_and_as_json() -> None:
-    given = {"sources": [{name: json.dumps(offset) for name, offset in source(5, 1, 2).items()}]}
+    fields = {"sources": [{name: json.dumps(offset) for name, offset in source(5, 1, 2).items()}]}
 
-    for progress in (given, json.dumps({"sources": [source(5, 1, 2)]}), json.dumps(given)):
+    for progress in (fields, json.dumps({"sources": [source(5, 1, 2)]}), json.dumps(fields)):
         assert (lag(progress), skipped(progress), lost(progress)) == (5, 1, 2)
     assert lag({"sources": [{"endOffset": "no json", "latestOffset": "no json"}]}) == 0
 

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 
 from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.names import Queue, Shard
-from tests.pipeline.filled_journals import T0, fill, keep, tell
+from tests.pipeline.filled_journals import T0, fill, fill_store, keep
 from tests.pipeline.shared_stores import SERVED, Batch, fresh_url
 
 SLOW, QUICK, SHORT = Queue("slow", "acme"), Queue("quick", "birch"), Queue("short", "birch")
@@ -28,7 +28,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """Ten events a second apart, twenty that are 100 ms apart, and a journal of which seq 6 to 11 are kept."""
     url = fresh_url(request.param, tmp_path_factory.mktemp("ranges"))
     story = (fill(SLOW, 10), fill(QUICK, 20, every_ms=100), fill(SHORT, 10))
-    tell(url, *story, keep(Shard(SHORT), 6))
+    fill_store(url, *story, keep(Shard(SHORT), 6))
     return url
 
 

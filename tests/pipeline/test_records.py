@@ -25,7 +25,7 @@ from headrace.model.policy import Policy
 from headrace.model.results import ALL_IDS, Found
 from headrace.pipeline.source.records.reader import RecordLookup, ShardScan, look_up
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, Batch, call_store, fresh_url
 from tests.pipeline.store_scenarios import ODD_MESSAGE, instant
 from tests.support.stores import STORES
 
@@ -43,8 +43,8 @@ def file_url(tmp_path: Path) -> str:
     return fresh_url("sqlite", tmp_path)
 
 
-def job(id: str, queue: Queue = MAIL, **given: Any) -> Job:
-    return Job(queue=queue, id=id, kind=f"kind of {id}", payload=b'{"user":{"id":7}}', **given)
+def job(id: str, queue: Queue = MAIL, **fields: Any) -> Job:
+    return Job(queue=queue, id=id, kind=f"kind of {id}", payload=b'{"user":{"id":7}}', **fields)
 
 
 async def claim(store: Store, *ids: str) -> dict[str, Claim]:
@@ -86,7 +86,7 @@ def by_key(rows: list[Row]) -> dict[tuple[str, str], Row]:
 
 
 def test_jobs_are_shown_in_every_state_with_every_column(url: str) -> None:
-    ask(url, all_states)
+    call_store(url, all_states)
 
     rows = Batch(url=url, what="jobs", tenant="acme").rows
     found = by_key(rows)
@@ -102,7 +102,7 @@ def test_jobs_are_shown_in_every_state_with_every_column(url: str) -> None:
         ("failed", "waiting"),
         ("waiting", "waiting"),
     ]
-    [known] = ask(url, lambda store: store.reads.find(MAIL, ["active"]))
+    [known] = call_store(url, lambda store: store.reads.find(MAIL, ["active"]))
     assert known is not None
     assert known.record is not None
     active = found["active", "active"]
@@ -152,19 +152,19 @@ def test_jobs_are_shown_in_every_state_with_every_column(url: str) -> None:
 
 
 def test_rows_tell_how_far_the_journal_was_when_they_were_read(url: str) -> None:
-    ask(url, all_states)
+    call_store(url, all_states)
 
     rows = Batch(url=url, what="jobs", tenant="acme", columns="shard,epoch,as_of_seq").rows
 
     for shard in MAIL.all_shards():
-        bounds = ask(url, partial(bounds_of, shard))
-        told = {(row["epoch"], row["as_of_seq"]) for row in rows if row["shard"] == shard.index}
-        assert told == {(bounds.epoch, bounds.last_seq)}
+        bounds = call_store(url, partial(bounds_of, shard))
+        positions = {(row["epoch"], row["as_of_seq"]) for row in rows if row["shard"] == shard.index}
+        assert positions == {(bounds.epoch, bounds.last_seq)}
 
 
 def test_dead_letters_are_shown_each_with_its_number_and_until_when_it_is_kept(url: str) -> None:
-    ask(url, all_states)
-    dead_letters = ask(url, lambda store: store.dead.list(MAIL)).rows
+    call_store(url, all_states)
+    dead_letters = call_store(url, lambda store: store.dead.list(MAIL)).rows
 
     rows = sorted(Batch(url=url, what="dead", tenant="acme", queue="mail").rows, key=lambda row: row["dead_letter"])
 
@@ -181,7 +181,7 @@ def test_dead_letters_are_shown_each_with_its_number_and_until_when_it_is_kept(u
 
 
 def test_results_are_what_is_kept_of_jobs_that_ended(url: str) -> None:
-    ask(url, all_states)
+    call_store(url, all_states)
 
     rows = sorted(Batch(url=url, what="results", tenant="acme").rows, key=lambda row: row["id"])
 
@@ -198,7 +198,7 @@ def test_a_queue_of_several_parts_is_read_whole_and_each_job_once(url: str) -> N
         for first in range(0, 5_000, 1_000):
             await store.jobs.enqueue([job(f"job-{first + number}", MANY) for number in range(1_000)])
 
-    ask(url, fill)
+    call_store(url, fill)
 
     batch = Batch(url=url, what="jobs", tenant="acme", queue="many", columns="id,shard")
 
@@ -208,7 +208,7 @@ def test_a_queue_of_several_parts_is_read_whole_and_each_job_once(url: str) -> N
 
 
 def test_a_read_of_dead_jobs_looks_at_nothing_else(file_url: str) -> None:
-    ask(file_url, all_states)
+    call_store(file_url, all_states)
 
     dead = Batch(EqualTo(("state",), "dead"), EqualTo(("queue",), "mail"), url=file_url, what="jobs", tenant="acme")
     other = Batch(Not(In(("state",), ("waiting", "active", "dead"))), url=file_url, what="jobs", tenant="*")
@@ -227,7 +227,7 @@ def test_records_whose_ids_are_named_are_found_without_going_through_the_others(
         await all_states(store)
         await store.jobs.enqueue([job(f"job-{number}", MANY) for number in range(30)])
 
-    ask(url, fill)
+    call_store(url, fill)
     options = {"url": url, "tenant": "acme"}
     named = In(("id",), ("active", "dead", "done", "job-7", "unknown", "x" * 9_999, None))
 
@@ -277,7 +277,7 @@ def test_a_large_shard_is_read_by_several_tasks_each_row_once(url: str) -> None:
         await all_states(store)
         await store.jobs.enqueue([job(f"job-{number:02}", one) for number in range(30)])
 
-    ask(url, fill)
+    call_store(url, fill)
     options = {"url": url, "what": "jobs", "tenant": "acme"}
 
     whole, cut = Batch(**options), Batch(**options, maxEventsPerPartition="7")
@@ -298,7 +298,7 @@ def test_as_many_tasks_as_asked_for_read_the_same_rows(file_url: str) -> None:
         await all_states(store)
         await store.jobs.enqueue([job(f"job-{number}", MANY) for number in range(30)])
 
-    ask(file_url, fill)
+    call_store(file_url, fill)
     options = {"url": file_url, "what": "jobs", "tenant": "acme"}
 
     one, four, many = (Batch(**options, minPartitions=least) for least in ("1", "4", "100"))
@@ -310,7 +310,7 @@ def test_as_many_tasks_as_asked_for_read_the_same_rows(file_url: str) -> None:
 
 
 def test_without_payloads_and_with_columns_only_what_is_asked_for_is_there(file_url: str) -> None:
-    ask(file_url, all_states)
+    call_store(file_url, all_states)
 
     jobs = Batch(url=file_url, what="jobs", tenant="acme", payloads="false").rows
     dead = Batch(url=file_url, what="dead", tenant="acme", columns="dead_letter,payload").rows
@@ -324,13 +324,13 @@ def test_without_payloads_and_with_columns_only_what_is_asked_for_is_there(file_
 
 def test_a_store_without_records_gives_no_rows_and_nothing_to_do(file_url: str) -> None:
     empty = Batch(url=file_url, what="jobs", tenant="*")
-    ask(file_url, lambda store: store.queues.configure(MAIL, {"priority": 7}))
+    call_store(file_url, lambda store: store.queues.configure(MAIL, {"priority": 7}))
 
     assert (empty.parts, Batch(url=file_url, what="jobs", tenant="*").parts) == ([], [])
 
 
 def test_a_check_of_rows_also_reads_records_that_no_counter_includes(file_url: str, tmp_path: Path) -> None:
-    ask(file_url, lambda store: store.jobs.enqueue([job("hidden")]))
+    call_store(file_url, lambda store: store.jobs.enqueue([job("hidden")]))
     with closing(sqlite3.connect(tmp_path / "headrace.db")) as file, file:
         file.execute("UPDATE shard SET ready = 0, later = 0")
 
@@ -341,8 +341,8 @@ def test_a_check_of_rows_also_reads_records_that_no_counter_includes(file_url: s
 
 
 def test_sql_joins_dead_letters_with_jobs_through_views(spark: SparkSession, file_url: str) -> None:
-    ask(file_url, all_states)
-    ask(file_url, lambda store: store.feeds.create(FeedName("board", "acme"), "sorted", instance="me"))
+    call_store(file_url, all_states)
+    call_store(file_url, lambda store: store.feeds.create(FeedName("board", "acme"), "sorted", instance="me"))
     for what in ("journal", "jobs", "results", "dead", "feed"):
         spark.sql(
             f"CREATE OR REPLACE TEMPORARY VIEW hr_{what} USING headrace"
@@ -362,7 +362,7 @@ def test_sql_joins_dead_letters_with_jobs_through_views(spark: SparkSession, fil
 
 
 def test_payloads_are_read_with_from_json_and_parse_json(spark: SparkSession, file_url: str) -> None:
-    ask(file_url, all_states)
+    call_store(file_url, all_states)
     jobs = spark.read.format("headrace").options(url=file_url, what="jobs", tenant="acme").load()
     waiting = jobs.where("state = 'waiting' AND id <> 'failed'")
 

@@ -15,7 +15,7 @@ from headrace.pipeline.source import options
 from headrace.pipeline.source.schema import TABLES
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.stores.contract.store import Store
-from tests.pipeline.store_scenarios import tell, url_of
+from tests.pipeline.store_scenarios import run_scenario, url_of
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/spark.md").read_text("utf-8")
 
@@ -75,7 +75,7 @@ def test_the_programs_of_the_page_run_top_to_bottom(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = url_of(tmp_path / "jobs.db")
-    tell(url, a_death)
+    run_scenario(url, a_death)
     orders = spark.createDataFrame([(1, 20), (2, 30)], "order_id long, total long")
     names = {"url": url, "orders": orders, **{name: getattr(F, name) for name in ("lit", "to_json", "struct", "col")}}
     names["frame"] = orders.selectExpr("'k' AS kind", "concat('f', order_id) AS key")
@@ -88,6 +88,6 @@ def test_the_programs_of_the_page_run_top_to_bottom(
         for query in spark.streams.active:
             query.stop()
 
-    told = capsys.readouterr().out
-    assert "|invoice|failed|" in told
-    assert "of 2 rows 2 created" in told
+    output = capsys.readouterr().out
+    assert "|invoice|failed|" in output
+    assert "of 2 rows 2 created" in output

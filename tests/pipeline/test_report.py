@@ -5,8 +5,8 @@ import re
 import pytest
 
 from headrace.model.limits import PAGE_BUCKETS_MAX, PAGE_QUEUES_MAX, PAGE_TENANTS_MAX
-from headrace.pipeline.report import scale, svg
-from headrace.pipeline.report.html import Html, joined, tag
+from headrace.pipeline.report import scale
+from headrace.pipeline.report.html import Html, joined, line, tag
 from headrace.pipeline.report.model import (
     ALL,
     COUNTED,
@@ -22,9 +22,8 @@ from headrace.pipeline.report.model import (
     View,
 )
 from headrace.pipeline.report.page import page
-from headrace.pipeline.report.scopes import named_of, scopes_of, span_of
-from headrace.pipeline.report.texts import bytes_text, clock, every, exact, percent, short, tick_ms
-from headrace.pipeline.report.views import ViewRequest, views_of
+from headrace.pipeline.report.scale import bytes_text, clock, every, exact, percent, short, tick_ms
+from headrace.pipeline.report.views import ViewRequest, named_of, scopes_of, span_of, views_of
 
 T0 = 1_790_000_040_000
 LONG = "a-very-long-name." * 7
@@ -117,14 +116,14 @@ def test_numbers_are_short_where_they_are_large_and_never_vanish() -> None:
 
 
 def test_whatever_is_no_markup_is_escaped() -> None:
-    made = tag("p", "<b>&\x00", Html("<i>"), None, 7, title='"><x>', hidden=True, id=None, data_view="a")
+    element = tag("p", "<b>&\x00", Html("<i>"), None, 7, title='"><x>', hidden=True, id=None, data_view="a")
 
-    assert str(made) == ('<p title="&quot;&gt;&lt;x&gt;" hidden data-view="a">&lt;b&gt;&amp;\ufffd<i>7</p>')
+    assert str(element) == ('<p title="&quot;&gt;&lt;x&gt;" hidden data-view="a">&lt;b&gt;&amp;\ufffd<i>7</p>')
     assert str(joined("a<", None)) == "a&lt;"
 
 
 def test_a_line_is_interrupted_where_nothing_is_known_and_a_lone_point_is_a_dot() -> None:
-    drawn = str(svg.line([(0, 0), (0.25, 1), (0.5, None), (0.75, 0.5), (1, None)], "p50"))
+    drawn = str(line([(0, 0), (0.25, 1), (0.5, None), (0.75, 0.5), (1, None)], "p50"))
 
     assert re.findall(r'd="([^"]*)" class="([^"]*)"', drawn) == [
         ("M0 1000L250 0", "line p50"),

@@ -1,6 +1,7 @@
 """Promises of what the report takes from the tables: of each part its own, with names, without secrets, and no more."""
 
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,10 +10,9 @@ from pyspark.sql import SparkSession
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.report import queries
-from headrace.pipeline.report.collect import collect
 from headrace.pipeline.report.model import ALL, Numbers, Scope, View
 from headrace.pipeline.report.page import page
-from headrace.pipeline.report.part import EVERYTHING, ReportPart
+from headrace.pipeline.report.report import EVERYTHING, ReportPart, collect
 from headrace.pipeline.tables.usage import tenant_usage
 from headrace.pipeline.tables.write import read_table
 from tests.pipeline.data_dirs import T0, failed_jobs, us, window, write_stats, write_table
@@ -46,7 +46,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> DataDir:
     many = [row for n in range(PAGE_FAILURES_MAX + 1) for row in failures(f"f{n}", "acme", "mail", 100 + n)]
     rest = [*failures("rare", "acme", "reports", 1), *failures("f0", "birch", "web", 7)]
     write_table(data_dir, "errors", many + rest)
-    write_table(data_dir, "usage", [used(day, tenant) for day in range(1, 21) for tenant in ("acme", "birch")])
+    write_table(data_dir, "usage", [used(day, tenant) for day in range(1, 22) for tenant in ("acme", "birch")])
     return data_dir
 
 
@@ -111,4 +111,35 @@ def test_days_are_asked_for_only_of_those_that_are_shown(spark: SparkSession, da
 
     rows = queries.consumption_by_day(usage, ["birch"], 2).collect()
 
-    assert sorted((row.tenant, row.day.day) for row in rows) == [("birch", 19), ("birch", 20)]
+    assert sorted((row.tenant, row.day.day) for row in rows) == [("birch", 20), ("birch", 21)]
+
+
+def test_a_report_shows_its_last_days_and_the_jobs_that_were_open_before_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    data_dir, day_ms = DataDir(tmp_path / "data"), 86_400_000
+    write_stats(
+        data_dir,
+        [
+            window(T0, "acme", "idle", "k", opened=7, backlog=7),
+            window(T0, "acme", "mail", "k", done=1, opened=4, backlog=3),
+            window(T0 + 3 * day_ms, "acme", "mail", "k", done=2, opened=1, backlog=2),
+        ],
+    )
+    write_table(data_dir, "errors", [*failures("old", "acme", "mail", 5)])
+    write_table(data_dir, "usage", [used(day, "acme") for day in (21, 24)])
+
+    [recent] = collect(spark, data_dir, made_at_ms=T0, days=3).views
+    every = collect(spark, data_dir, made_at_ms=T0, days=4).views[0]
+
+    assert recent.counts is not None
+    assert (recent.counts["done"], recent.failures, [row.name for row in recent.usage or []]) == (
+        [2],
+        [],
+        ["2026-09-24"],
+    )
+    assert recent.backlog is not None
+    assert sum(levels[-1] for levels in recent.backlog.values()) == 9
+    assert every.backlog is not None
+    assert sum(levels[-1] for levels in every.backlog.values()) == 9
+    assert len(every.failures or []) == 1

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.report.collect import read_again
-from headrace.pipeline.report.report import write_report
+from headrace.pipeline.report.report import read_again, write_report
 from tests.pipeline.data_dirs import T0, failed_jobs, us, window, write_stats, write_table
 from tests.support.browser import ABOUT_BLANK, Browser
 

@@ -16,7 +16,7 @@ from headrace.model.outcome import Done, Failed, JobError, Outcome
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from tests.pipeline.player import Checkpoint, Row, playing
-from tests.pipeline.shared_stores import SERVED, Batch, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, Batch, call_store, fresh_url
 from tests.pipeline.store_scenarios import instant
 
 MAIL, NEWS = Queue("mail", "acme", 2), Queue("news", "acme")
@@ -31,7 +31,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def finish(url: str, outcomes: dict[str, Outcome], queue: Queue = MAIL, now_ms: int | None = None) -> None:
     """Let jobs be enqueued, claimed and settled."""
 
-    async def told(store: Store) -> None:
+    async def finish_jobs(store: Store) -> None:
         jobs = [Job(queue=queue, id=id, kind=f"kind of {id}", tag="t", policy=KEPT) for id in outcomes]
         for first in range(0, len(jobs), 1_000):
             await store.jobs.enqueue(jobs[first : first + 1_000], now_ms=now_ms)
@@ -42,7 +42,7 @@ def finish(url: str, outcomes: dict[str, Outcome], queue: Queue = MAIL, now_ms: 
                 return
             await store.jobs.settle([claim.settle(outcomes[claim.record.id], 3) for claim in claims], now_ms=now_ms)
 
-    ask(url, told)
+    call_store(url, finish_jobs)
 
 
 def done(*ids: str) -> dict[str, Outcome]:
@@ -60,7 +60,7 @@ def shown(queue: str, *ids: str) -> list[tuple[Any, ...]]:
 
 def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(url: str) -> None:
     finish(url, done("a") | {"dead": Failed(JobError.of("E")), "none": Done()})
-    ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="waiting", kind="k", delay_ms=10**6)]))
+    call_store(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="waiting", kind="k", delay_ms=10**6)]))
 
     with playing(url=url, what="results", tenant="acme") as run:
         first = run.batch()
@@ -69,7 +69,7 @@ def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(u
 
     assert results(first) == [*shown("mail", "a"), ("mail", "none", True, None)]
     assert (results(second), third) == (shown("mail", "b"), None)
-    finished_job = ask(url, lambda store: store.reads.finished_job(MAIL, "a"))
+    finished_job = call_store(url, lambda store: store.reads.finished_job(MAIL, "a"))
     assert first is not None
     assert finished_job is not None
     [row] = [row for row in first if row["id"] == "a"]
@@ -94,8 +94,8 @@ def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(u
 
 def test_a_result_that_is_gone_or_of_a_later_run_has_kept_false(url: str) -> None:
     finish(url, done("gone", "again", "stays"))
-    ask(url, lambda store: store.jobs.remove(MAIL, ["gone"]))
-    first_ended = ask(url, lambda store: store.reads.finished_job(MAIL, "again"))
+    call_store(url, lambda store: store.jobs.remove(MAIL, ["gone"]))
+    first_ended = call_store(url, lambda store: store.reads.finished_job(MAIL, "again"))
     assert first_ended is not None
     finish(url, {"again": Done(b'"later"')}, now_ms=first_ended.ended_at_ms + 5)
 
@@ -112,7 +112,7 @@ def test_a_result_that_is_gone_or_of_a_later_run_has_kept_false(url: str) -> Non
 
 def test_a_result_is_known_again_although_a_clock_went_back(url: str) -> None:
     finish(url, done("early"))
-    now = ask(url, lambda store: store.reads.finished_job(MAIL, "early"))
+    now = call_store(url, lambda store: store.reads.finished_job(MAIL, "early"))
     assert now is not None
     # On both shards, one of which has seen a later time.
     finish(url, done(*"abcdef"), now_ms=now.ended_at_ms - 1_000)
@@ -156,9 +156,9 @@ def test_losses_are_refused_as_they_are_for_the_journal(tmp_path: Path) -> None:
     with playing(kept, **options) as run:
         run.batch()
     finish(url, done("b", "c"), NEWS)
-    ask(url, lambda store: store.queues.configure(NEWS, {"journal_keep_max": 1}))
+    call_store(url, lambda store: store.queues.configure(NEWS, {"journal_keep_max": 1}))
     [shard] = NEWS.all_shards()
-    ask(url, lambda store: store.journal.trim(shard))
+    call_store(url, lambda store: store.journal.trim(shard))
 
     with playing(kept, **options) as run, pytest.raises(Refused, match=r"acme/news/0 up to seq 3, and retention has"):
         run.batch()

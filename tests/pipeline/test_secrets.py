@@ -13,7 +13,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from headrace.model.errors import HeadraceError
 from headrace.model.names import Queue
 from headrace.pipeline.source.source import HeadraceSource
-from tests.pipeline.filled_journals import fill, tell
+from tests.pipeline.filled_journals import fill, fill_store
 from tests.pipeline.logs import logging_to
 from tests.pipeline.shared_stores import Batch, fresh_url
 from tests.support.process import free_port
@@ -28,7 +28,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     url = fresh_url(request.param, tmp_path_factory.mktemp("secrets"))
     url = url if PASSWORD in url else url.replace("headrace@", f"{USER}:{PASSWORD}@")
     assert f"{USER}:{PASSWORD}@" in url
-    tell(url, fill(MAIL, 5))
+    fill_store(url, fill(MAIL, 5))
     return url
 
 
@@ -69,14 +69,14 @@ def test_plans_views_progress_checkpoints_and_logs_do_not_hold_the_password(
     with logging_to(log, spark):
         frame = spark.read.format("headrace").option("url", url).load().where("event = 'enqueued' AND seq > 1")
         assert frame.count() == 4
-        told = plans(frame) + streamed(spark, url, tmp_path / "checkpoint")
-        told += str(spark.sql(f"EXPLAIN EXTENDED CREATE OR REPLACE {view}").collect())
+        text = plans(frame) + streamed(spark, url, tmp_path / "checkpoint")
+        text += str(spark.sql(f"EXPLAIN EXTENDED CREATE OR REPLACE {view}").collect())
         spark.sql(f"CREATE OR REPLACE {view}")
-        told += str(spark.sql("DESCRIBE EXTENDED secret").collect()) + plans(spark.table("secret"))
+        text += str(spark.sql("DESCRIBE EXTENDED secret").collect()) + plans(spark.table("secret"))
 
     logged = log.read_text(errors="replace")
     assert "INFO MicroBatchExecution" in logged
-    assert PASSWORD not in told
+    assert PASSWORD not in text
     assert PASSWORD not in logged
 
 

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.pipeline.java import SPARK_JAVA_MAJOR_MAX, JavaStderr, packaged_java
 from headrace.pipeline.spark_session import OPTIONS, STRINGS, redaction, session, settings_for
 from headrace.stores.contract.store import Store
-from tests.pipeline.store_scenarios import tell, url_of
+from tests.pipeline.store_scenarios import run_scenario, url_of
 
 TOOLS = ("bash", "sh", "env", "dirname", "basename", "ps", "tr", "uname", "cat")
 """What Spark's own scripts call."""
@@ -104,7 +104,7 @@ def test_a_machine_without_java_runs_on_the_packaged_one_and_says_nothing(tmp_pa
     async def story(store: Store) -> None:
         await store.jobs.enqueue([Job(queue=Queue("mail"), id="a", kind="k")], now_ms=1)
 
-    tell(url, story)
+    run_scenario(url, story)
     program = f"""
 from headrace.pipeline.spark_session import SHORT_RUN, session
 spark = session(master="local[2]", **SHORT_RUN)

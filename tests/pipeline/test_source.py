@@ -13,7 +13,7 @@ from headrace.pipeline.event_source import read_journal
 from headrace.pipeline.source.schema import SPARK_SCHEMA
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import SERVED, Batch, fresh_url
-from tests.pipeline.store_scenarios import Row, odd_story, store_events, tell, url_of
+from tests.pipeline.store_scenarios import Row, odd_story, run_scenario, store_events, url_of
 
 ONE, THREE = Queue("one", "acme", 1), Queue("three", "acme", 3)
 MANY = Queue("many", "birch", 1)
@@ -35,7 +35,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """The story on every store."""
     folder = tmp_path_factory.mktemp("source")
     url = url_of(folder / "100% #1?.db") if request.param == "sqlite" else fresh_url(request.param, folder)
-    tell(url, story_of_all)
+    run_scenario(url, story_of_all)
     return url
 
 
@@ -43,7 +43,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def file_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The story in a file, for what does not depend on the store."""
     url = url_of(tmp_path_factory.mktemp("source") / "headrace.db")
-    tell(url, story_of_all)
+    run_scenario(url, story_of_all)
     return url
 
 
@@ -62,10 +62,10 @@ def test_a_read_gives_what_the_store_tells_in_every_column_and_in_order(spark: S
 
 
 def test_the_story_of_these_tests_sets_every_column_and_has_every_event(url: str) -> None:
-    told = store_events(url, [ONE, THREE])
+    expected = store_events(url, [ONE, THREE])
 
-    assert {name for row in told for name, value in row.items() if value is not None} == set(SPARK_SCHEMA.names)
-    assert set(EVENTS) - {row["event"] for row in told} == set()
+    assert {name for row in expected for name, value in row.items() if value is not None} == set(SPARK_SCHEMA.names)
+    assert set(EVENTS) - {row["event"] for row in expected} == set()
 
 
 def test_a_journal_of_several_pages_is_read_to_its_end(url: str) -> None:
@@ -92,9 +92,9 @@ def test_what_is_named_is_read_and_nothing_else(url: str, options: dict[str, str
 def test_only_the_columns_that_are_named_are_read_in_their_order(spark: SparkSession, url: str) -> None:
     frame = load(spark, url=url, tenant="acme", queue="three", columns="worker, seq,event ,happened_at,queue")
 
-    told = store_events(url, [THREE])
+    expected = store_events(url, [THREE])
     assert frame.columns == ["worker", "seq", "event", "happened_at", "queue"]
-    assert rows(frame) == [{name: row[name] for name in frame.columns} for row in told]
+    assert rows(frame) == [{name: row[name] for name in frame.columns} for row in expected]
 
 
 def test_as_many_parts_as_asked_for_read_the_same_rows(url: str) -> None:
@@ -112,7 +112,7 @@ def test_a_thousand_small_queues_share_a_few_tasks(tmp_path: Path) -> None:
         for queue in queues:
             await store.jobs.enqueue([Job(queue=queue, id=id, kind="k") for id in ("a", "b")], now_ms=1)
 
-    tell(url, story)
+    run_scenario(url, story)
     batch = Batch(url=url, columns="queue,id")
 
     assert len(batch.parts) == len(batch.sizes) == 1
@@ -125,7 +125,7 @@ def test_a_store_without_queues_gives_no_rows(spark: SparkSession, tmp_path: Pat
     async def nothing(store: Store) -> None:
         await store.health()
 
-    tell(url, nothing)
+    run_scenario(url, nothing)
     frame = read_journal(spark, url)
 
     assert rows(frame) == []
@@ -139,7 +139,7 @@ def test_a_queue_whose_journal_is_empty_gives_no_rows(tmp_path: Path) -> None:
         await store.queues.configure(queue, {"journal_keep_max": 0}, now_ms=1)
         assert (await store.journal.bounds(Shard(queue, 0))).first_seq == 2
 
-    tell(url, story)
+    run_scenario(url, story)
 
     assert Batch(url=url, queue="short").rows == []
 

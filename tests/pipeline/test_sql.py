@@ -49,10 +49,10 @@ def test_a_condition_keeps_the_rows_for_which_it_is_true_and_columns_come_from_e
     dead_letters: DataFrame,
 ) -> None:
     kept = filtered(dead_letters, "dead_letter > 1 or id is null").collect()
-    made = selected(dead_letters, {"key": "concat('k-', id)", "payload": "struct(dead_letter)"}).collect()
+    rows = selected(dead_letters, {"key": "concat('k-', id)", "payload": "struct(dead_letter)"}).collect()
 
     assert [row.id for row in kept] == ["7"]
-    assert [(row.key, row.payload.dead_letter) for row in made] == [("k-a", 1), ("k-7", 2)]
+    assert [(row.key, row.payload.dead_letter) for row in rows] == [("k-a", 1), ("k-7", 2)]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_a_value_that_a_condition_cannot_take_is_one_sentence_and_pyspark_logs_n
 
 def test_of_several_texts_the_one_that_fails_is_named_and_errors_of_others_pass(dead_letters: DataFrame) -> None:
     texts = {"--where": "id <> ''", "--payload": "dead_letter / 0"}
-    made = selected(filtered(dead_letters, texts["--where"]), {"payload": texts["--payload"]})
+    rows = selected(filtered(dead_letters, texts["--where"]), {"payload": texts["--payload"]})
 
     fails = r"^--payload 'dead_letter / 0' fails on a row: Division by zero;"
     with pytest.raises(BadConfig, match=fails), at_run_time(texts):
-        made.collect()
+        rows.collect()
     with pytest.raises(RuntimeError, match="ours"), at_run_time(texts):
         raise RuntimeError("ours")

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline.source.schema import JOURNAL
-from headrace.pipeline.stats.columns import STATS
+from headrace.pipeline.tables.layouts import STATS_COLUMNS
 from headrace.pipeline.tables.stats import stats
 from tests.pipeline.store_scenarios import instant
 
@@ -14,19 +14,19 @@ NOON = 1_700_049_600_000
 Row = dict[str, Any]
 
 
-def event(name: str, at_s: float, kind: str | None = "k", **given: Any) -> Row:
+def event(name: str, at_s: float, kind: str | None = "k", **fields: Any) -> Row:
     blank: Row = dict.fromkeys(JOURNAL.names)
     place = {"tenant": "acme", "queue": "mail", "shard": 0, "epoch": 1, "seq": 1}
     return (
         blank
         | place
         | {"event": name, "happened_at": instant(NOON + int(at_s * 1_000)), "kind": kind, "id": "a"}
-        | given
+        | fields
     )
 
 
-def end(name: str, at_s: float, wait_ms: int, run_ms: int, **given: Any) -> Row:
-    return event(name, at_s, fence=1, wait_ms=wait_ms, run_ms=run_ms, **given)
+def end(name: str, at_s: float, wait_ms: int, run_ms: int, **fields: Any) -> Row:
+    return event(name, at_s, fence=1, wait_ms=wait_ms, run_ms=run_ms, **fields)
 
 
 def frame(spark: SparkSession, rows: list[Row]) -> DataFrame:
@@ -62,7 +62,7 @@ def counted(spark: SparkSession) -> dict[tuple[str, str | None], Row]:
         event("enqueued", 62, "other", queue="news", tenant="birch"),
     ]
     table = stats(frame(spark, events), 60_000)
-    assert table.columns == [name for name in STATS.names if name != "backlog"]
+    assert table.columns == [name for name in STATS_COLUMNS.names if name != "backlog"]
     rows = table.toArrow().to_pylist()
     return {(f"{row['window_start']:%H:%M}", row["kind"]): row for row in rows}
 

@@ -12,12 +12,14 @@ from headrace.model.feed import FeedName, FeedType
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.event_source import Events, read_journal
 from headrace.pipeline.stats import table as stats_of
-from headrace.pipeline.stats.live import BatchStats
-from headrace.pipeline.stats.run import follow_stats, read_stats, write_stats
+from headrace.pipeline.stats.run import BatchStats, follow_stats, read_stats, write_stats
+from headrace.pipeline.stats.table import stats_table
 from headrace.stores.contract.store import Store
 from tests.pipeline.busy_journal import bustle
-from tests.pipeline.filled_journals import T0, Story, fill, keep, tell
-from tests.pipeline.shared_stores import SERVED, ask, fresh_url
+from tests.pipeline.by_hand import ENQUEUED, at, frame_of
+from tests.pipeline.by_hand import Row as HandRow
+from tests.pipeline.filled_journals import T0, Story, fill, fill_store, keep
+from tests.pipeline.shared_stores import ONE_OF_SERVED, call_store, fresh_url
 from tests.pipeline.stats_by_hand import Place, Row
 from tests.pipeline.stats_checks import SECONDS_MAX, WINDOW_MS, cursor_of, expected, follow, items_of, rows_in
 from tests.support.process import wait_until
@@ -29,16 +31,16 @@ LIVE_SECONDS_MAX = 20
 """From an event to the feed while a query runs: some two seconds, on a machine that has nothing else to do."""
 
 
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", ONE_OF_SERVED)
 def test_statistics_equal_plain_python_with_late_events_and_a_rerun_changes_nothing(
     spark: SparkSession, name: str, tmp_path: Path
 ) -> None:
     """K29: they are published to the tenants' feeds, where a rerun leaves them alone."""
     url, folder = fresh_url(name, tmp_path), tmp_path / "stats"
-    tell(url, bustle(MAIL, 60), bustle(NEWS, 20, seed=2))
+    fill_store(url, bustle(MAIL, 60), bustle(NEWS, 20, seed=2))
     follow(spark, url, folder, events_max=300)
     # Late: another queue tells of a time that is long counted.
-    tell(url, bustle(LATE, 30, seed=3, begin_ms=T0 - 15_000))
+    fill_store(url, bustle(LATE, 30, seed=3, begin_ms=T0 - 15_000))
     follow(spark, url, folder)
     right, cursors, files = expected(url, MAIL, NEWS, LATE), cursors_of(url), bytes_in(folder)
 
@@ -56,12 +58,12 @@ def test_statistics_survive_a_shard_ten_hours_behind_small_batches_and_falls_bef
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder, batches = sqlite_url(tmp_path), tmp_path / "stats", list[BatchStats]()
-    tell(url, bustle(MAIL, 20), fill(LATE, 40, every_ms=TEN_HOURS_MS // 40), make_feed("queue"))
+    fill_store(url, bustle(MAIL, 20), fill(LATE, 40, every_ms=TEN_HOURS_MS // 40), make_feed("queue"))
 
     # The table is written, and the feed refuses; then it is published, and the batch is not committed.
     with pytest.raises(StreamingQueryException, match="is an item queue"):
         follow(spark, url, folder, events_max=80)
-    tell(url, delete_feed)
+    fill_store(url, delete_feed)
     with pytest.raises(StreamingQueryException, match="fell over"):
         follow(spark, url, folder, events_max=80, on_batch=fall_over)
     follow(spark, url, folder, events_max=80, on_batch=batches.append)
@@ -77,13 +79,13 @@ def test_the_backlog_is_not_known_after_a_loss_until_the_history_brings_the_lost
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "stats"
-    tell(url, fill(NEWS, 24))
+    fill_store(url, fill(NEWS, 24))
     follow(spark, url, folder)
-    tell(url, fill(NEWS, 16, since=24))
+    fill_store(url, fill(NEWS, 16, since=24))
     whole = journal_of(spark, url).frame.toArrow()
     right = expected(url, NEWS)
 
-    tell(url, keep(Shard(NEWS), 5))
+    fill_store(url, keep(Shard(NEWS), 5))
     kept = journal_of(spark, url).frame.where("seq > 40")
     follow(spark, url, folder, fail_on_loss=False)
     torn = rows_in(spark, folder)
@@ -100,7 +102,7 @@ def test_the_backlog_is_not_known_after_a_loss_until_the_history_brings_the_lost
 
 def test_statistics_are_made_anew_by_other_windows(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "stats"
-    tell(url, fill(NEWS, 40))
+    fill_store(url, fill(NEWS, 40))
     follow(spark, url, folder, feed=None)
     journal = journal_of(spark, url)
 
@@ -118,7 +120,7 @@ def test_two_runs_at_once_count_each_event_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "stats"
-    tell(url, fill(NEWS, 24))
+    fill_store(url, fill(NEWS, 24))
     journal, commit, met = journal_of(spark, url), stats_of.commit, list[int]()
 
     def met_by_another(*args: Any) -> None:
@@ -138,14 +140,14 @@ def test_a_rerun_leaves_a_full_feed_as_it_is_from_the_same_folder_and_from_a_new
     spark: SparkSession, tmp_path: Path
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "stats"
-    tell(url, make_feed("feed", "birch", items_max=2), fill(NEWS, 40))
+    fill_store(url, make_feed("feed", "birch", items_max=2), fill(NEWS, 40))
     follow(spark, url, folder, events_max=15)
     before, full = cursor_of(url, "birch"), items_of(url, "birch")
 
     again = write_stats(spark, journal_of(spark, url), folder, url=url, feed="stats")
     follow(spark, url, tmp_path / "new", events_max=15)
     after = cursor_of(url, "birch")
-    tell(url, fill(NEWS, 10, since=40))
+    fill_store(url, fill(NEWS, 10, since=40))
     follow(spark, url, tmp_path / "new")
 
     right = expected(url, NEWS)
@@ -156,16 +158,44 @@ def test_a_rerun_leaves_a_full_feed_as_it_is_from_the_same_folder_and_from_a_new
 
 def test_an_event_is_in_the_feed_within_seconds_while_the_query_runs(spark: SparkSession, tmp_path: Path) -> None:
     url, batches = sqlite_url(tmp_path), list[BatchStats]()
-    tell(url, fill(NEWS, 1))
+    fill_store(url, fill(NEWS, 1))
     query = follow_stats(spark, url, tmp_path / "stats", window_ms=WINDOW_MS, every_ms=200, on_batch=batches.append)
     try:
         wait_until(lambda: opened_in(url) == [1], "the first event in the feed", SECONDS_MAX)
-        tell(url, fill(NEWS, 2, since=1))
+        fill_store(url, fill(NEWS, 2, since=1))
         wait_until(lambda: opened_in(url) == [3], "the next events in the feed", LIVE_SECONDS_MAX)
     finally:
         query.stop()
 
     assert sum(batch.items for batch in batches) >= 2
+
+
+def test_a_batch_replaces_the_files_of_its_own_hours(spark: SparkSession, tmp_path: Path) -> None:
+    def add(*places: tuple[int, int]) -> set[str]:
+        rows: list[HandRow] = [{**ENQUEUED, "seq": seq, "happened_at": at(60 * minute)} for seq, minute in places]
+        written.extend(rows)
+        write_stats(
+            spark, Events(frame_of(spark, *rows), "journal", "by hand"), tmp_path / "stats", window_ms=WINDOW_MS
+        )
+        now = stats_table(tmp_path / "stats").version()
+        assert now is not None
+        return {file.path for file in now.files()}
+
+    written: list[HandRow] = []
+    first = add((1, 600))
+    next_hour = add((2, 660))
+    same_hour = add((3, 661), (4, 660))
+    earlier = add((5, 630))
+    both = add((6, 600), (7, 661))
+    write_stats(
+        spark, Events(frame_of(spark, *written), "journal", "by hand"), tmp_path / "at once", window_ms=WINDOW_MS
+    )
+
+    assert first < next_hour
+    assert (first < same_hour, len(same_hour - next_hour), len(next_hour - same_hour)) == (True, 1, 1)
+    assert same_hour < earlier
+    assert (len(both), len(both & earlier)) == (2, 0)
+    assert rows_in(spark, tmp_path / "stats") == rows_in(spark, tmp_path / "at once")
 
 
 def journal_of(spark: SparkSession, url: str) -> Events:
@@ -218,4 +248,4 @@ def open_jobs(url: str) -> dict[str, int]:
         found = {queue.name: await store.queues.counts(queue, now_ms=T0) for queue in (MAIL, NEWS, LATE)}
         return {name: counts.waiting + counts.active for name, counts in found.items()}
 
-    return ask(url, read)
+    return call_store(url, read)

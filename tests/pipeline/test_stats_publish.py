@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName, Publication
-from headrace.pipeline.stats.columns import ROW, Row
 from headrace.pipeline.stats.publish import Publisher, publication
+from headrace.pipeline.tables.layouts import WINDOW_ROW, Row
 from headrace.stores.contract.store import Store
 from tests.support.stores import STORES
 
@@ -28,7 +28,7 @@ class Rows(Struct):
 
 
 def row(opened: int, closed: int = 0, *, kind: str | None = "k", queue: str = "mail") -> Row:
-    blank: Row = dict.fromkeys(ROW.names, 0)
+    blank: Row = dict.fromkeys(WINDOW_ROW.names, 0)
     return blank | {"tenant": "acme", "queue": queue, "kind": kind, "opened": opened, "closed": closed, "events": 1}
 
 
@@ -86,9 +86,9 @@ async def test_what_differs_is_edited_and_what_is_equal_is_left_alone(tmp_path: 
         ]
         [item] = await store.items.find(FEED, ["2023-12-09T12:01:00Z/mail/a"])
         assert item is not None
-        told = json.loads(item.item)
-        assert list(told)[:5] == ["window_start", "window_end", "tenant", "queue", "kind"]
-        assert (told["window_end"], told["opened"], told["backlog"]) == ("2023-12-09T12:02:00Z", 7, 0)
+        fields = json.loads(item.item)
+        assert list(fields)[:5] == ["window_start", "window_end", "tenant", "queue", "kind"]
+        assert (fields["window_end"], fields["opened"], fields["backlog"]) == ("2023-12-09T12:02:00Z", 7, 0)
 
 
 async def test_a_feed_that_is_full_does_not_get_back_what_it_has_evicted(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ async def test_an_item_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_ord
 def test_the_longest_names_still_make_an_id_of_their_own() -> None:
     long = [row(1, queue="q" * 120 + ".fail", kind="k" * 127 + end) for end in "ab"]
 
-    made = [publication(NOON, MINUTE, each).id or "" for each in long]
+    ids = [publication(NOON, MINUTE, each).id or "" for each in long]
 
-    assert all(len(id) == 256 and id.startswith("2023-12-09T12:00:00Z/qqq") for id in made)
-    assert made[0] != made[1]
+    assert all(len(id) == 256 and id.startswith("2023-12-09T12:00:00Z/qqq") for id in ids)
+    assert ids[0] != ids[1]

@@ -13,7 +13,7 @@ from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.partitioning import HostPartition
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.pipeline.source.store_access import check_host, this_host
-from tests.pipeline.filled_journals import fill, tell
+from tests.pipeline.filled_journals import fill, fill_store
 from tests.pipeline.store_scenarios import url_of
 
 MAIL = Queue("mail")
@@ -28,7 +28,7 @@ def test_a_part_remembers_where_it_was_planned() -> None:
 
 def test_a_task_on_another_machine_refuses_a_file(tmp_path: Path) -> None:
     url = url_of(tmp_path / "headrace.db")
-    tell(url, fill(MAIL, 1))
+    fill_store(url, fill(MAIL, 1))
     reader, part = JournalReader(SourceOptions(url=url), JOURNAL), JournalPartition((Span(Shard(MAIL), 0, 1),))
     assert sum(batch.num_rows for batch in reader.read(part)) == 1
 

@@ -10,7 +10,7 @@ from headrace.model.names import Queue, Shard
 from headrace.pipeline.source.journal.follower import JournalFollower
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.stream_reader import FIND_EVERY_MS, LOOK_EVERY_MS
-from tests.pipeline.filled_journals import T0, fill, keep, tell
+from tests.pipeline.filled_journals import T0, fill, fill_store, keep
 from tests.pipeline.player import Checkpoint, Row, ids, places, playing
 from tests.pipeline.shared_stores import SERVED, fresh_url
 from tests.support.stores import STORES, sqlite_url
@@ -26,12 +26,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     """An empty store in a file: for promises that have nothing to do with the kind of store."""
-    tell(sqlite_url(tmp_path))
+    fill_store(sqlite_url(tmp_path))
     return sqlite_url(tmp_path)
 
 
 def test_a_limited_stream_reaches_the_head_in_batches_of_exactly_so_many_in_the_order_of_time(url: str) -> None:
-    tell(url, fill(FAST, 12, every_ms=10), fill(SLOW, 20, every_ms=60_000))
+    fill_store(url, fill(FAST, 12, every_ms=10), fill(SLOW, 20, every_ms=60_000))
 
     with playing(url=url, maxEventsPerTrigger="5") as run:
         batches = run.rest()
@@ -45,12 +45,12 @@ def test_a_limited_stream_reaches_the_head_in_batches_of_exactly_so_many_in_the_
 
 
 def test_a_stream_without_a_limit_takes_all_that_is_there_and_then_what_is_new(url: str) -> None:
-    tell(url, fill(FAST, 7), fill(SLOW, 3))
+    fill_store(url, fill(FAST, 7), fill(SLOW, 3))
 
     with playing(url=url) as run:
         first = run.batch()
         idle = run.batch()
-        tell(url, fill(SLOW, 2, since=3))
+        fill_store(url, fill(SLOW, 2, since=3))
         second = run.batch()
 
     assert first is not None
@@ -62,12 +62,12 @@ def test_a_stream_without_a_limit_takes_all_that_is_there_and_then_what_is_new(u
 
 def test_available_now_reaches_the_head_seen_at_start_and_not_beyond(url: str) -> None:
     checkpoint = Checkpoint()
-    tell(url, fill(FAST, 5))
+    fill_store(url, fill(FAST, 5))
 
     with playing(checkpoint, available_now=True, url=url, maxEventsPerTrigger="2") as run:
-        tell(url, fill(FAST, 1, since=5))
+        fill_store(url, fill(FAST, 1, since=5))
         first = run.batch()
-        tell(url, fill(FAST, 2, since=6), fill(LATE, 4))
+        fill_store(url, fill(FAST, 2, since=6), fill(LATE, 4))
         run.a_second_later()
         batches = [first or [], *run.rest()]
     reached = list(checkpoint.last["shards"])
@@ -83,7 +83,7 @@ def test_available_now_reaches_the_head_seen_at_start_and_not_beyond(url: str) -
 
 def test_a_checkpoint_goes_on_exactly_with_other_limits_and_partitions_twice(url: str) -> None:
     checkpoint, seen = Checkpoint(), list[Row]()
-    tell(url, fill(FAST, 10), fill(LATE, 10))
+    fill_store(url, fill(FAST, 10), fill(LATE, 10))
 
     for limit, partitions in (("3", "1"), ("8", "5"), ("100", "2")):
         with playing(checkpoint, url=url, maxEventsPerTrigger=limit, minPartitions=partitions) as run:
@@ -96,12 +96,12 @@ def test_a_checkpoint_goes_on_exactly_with_other_limits_and_partitions_twice(url
 
 
 def test_a_large_batch_has_more_tasks_than_a_small_one(file: str) -> None:
-    tell(file, fill(FAST, 10), fill(SLOW, 2))
+    fill_store(file, fill(FAST, 10), fill(SLOW, 2))
 
     with playing(url=file, maxEventsPerPartition="5") as run:
         run.batch()
         large = run.partitions
-        tell(file, fill(FAST, 5, since=10))
+        fill_store(file, fill(FAST, 5, since=10))
         run.batch()
 
     assert (large, run.partitions) == (3, 1)
@@ -109,16 +109,16 @@ def test_a_large_batch_has_more_tasks_than_a_small_one(file: str) -> None:
 
 def test_a_first_batch_that_failed_reads_the_same_again_though_the_beginning_has_moved(file: str) -> None:
     checkpoint = Checkpoint()
-    tell(file, fill(FAST, 3))
+    fill_store(file, fill(FAST, 3))
     with playing(checkpoint, url=file, startingOffsets="latest") as run:
         assert run.batch() == []
-        tell(file, fill(FAST, 2, since=3), fill(LATE, 1))
+        fill_store(file, fill(FAST, 2, since=3), fill(LATE, 1))
         run.a_second_later()
         first = run.batch()
 
     checkpoint.run = 0
     del checkpoint.ends[0]
-    tell(file, fill(FAST, 2, since=5))
+    fill_store(file, fill(FAST, 2, since=5))
     with playing(checkpoint, url=file, startingOffsets="latest") as run:
         again = run.batch()
         rest = run.rest()
@@ -142,11 +142,11 @@ def test_a_first_batch_that_failed_reads_the_same_again_though_the_beginning_has
     ],
 )
 def test_a_stream_begins_at_its_starting_offsets(file: str, starting: str, expected: list[int]) -> None:
-    tell(file, fill(FAST, 5))
+    fill_store(file, fill(FAST, 5))
 
     with playing(url=file, startingOffsets=starting) as run:
         begin = run.rest()
-        tell(file, fill(FAST, 1, since=5))
+        fill_store(file, fill(FAST, 1, since=5))
         then = run.rest()
 
     assert [seq for batch in begin for _, seq in places(batch)] == expected
@@ -154,7 +154,7 @@ def test_a_stream_begins_at_its_starting_offsets(file: str, starting: str, expec
 
 
 def test_a_beginning_that_is_not_kept_or_of_an_unknown_shard_is_refused(file: str) -> None:
-    tell(file, fill(FAST, 5))
+    fill_store(file, fill(FAST, 5))
 
     with (
         playing(url=file, startingOffsets='{"default/fast/0": 9}') as run,
@@ -167,13 +167,13 @@ def test_a_beginning_that_is_not_kept_or_of_an_unknown_shard_is_refused(file: st
 
 def test_queues_that_appear_while_a_stream_runs_join_it_from_the_oldest_event_that_is_kept(url: str) -> None:
     theirs = Queue("late", "acme")
-    tell(url, fill(FAST, 2))
+    fill_store(url, fill(FAST, 2))
 
     with playing(url=url, tenant="*", startingOffsets="latest") as run:
         before = run.rest()
-        tell(url, fill(FAST, 1, since=2))
+        fill_store(url, fill(FAST, 1, since=2))
         joined = run.rest()
-        tell(url, fill(LATE, 6), fill(theirs, 9), keep(Shard(theirs), 3))
+        fill_store(url, fill(LATE, 6), fill(theirs, 9), keep(Shard(theirs), 3))
         run.a_second_later()
         after = run.rest()
 
@@ -187,11 +187,11 @@ def test_queues_that_appear_while_a_stream_runs_join_it_from_the_oldest_event_th
 
 
 def test_queues_that_match_a_pattern_join_a_stream_and_others_do_not(file: str) -> None:
-    tell(file, fill(FAST, 2), fill(SLOW, 2))
+    fill_store(file, fill(FAST, 2), fill(SLOW, 2))
 
     with playing(url=file, queuePattern="fast.*") as run:
         before = run.rest()
-        tell(file, fill(Queue("fast-eu"), 1), fill(Queue("steadfast"), 1))
+        fill_store(file, fill(Queue("fast-eu"), 1), fill(Queue("steadfast"), 1))
         run.a_second_later()
         after = run.rest()
 
@@ -200,10 +200,10 @@ def test_queues_that_match_a_pattern_join_a_stream_and_others_do_not(file: str) 
 
 def test_a_queue_that_is_no_longer_asked_for_is_left_out_in_silence(file: str) -> None:
     checkpoint = Checkpoint()
-    tell(file, fill(FAST, 3), fill(SLOW, 3))
+    fill_store(file, fill(FAST, 3), fill(SLOW, 3))
     with playing(checkpoint, url=file) as run:
         run.batch()
-    tell(file, fill(FAST, 1, since=3), fill(SLOW, 1, since=3))
+    fill_store(file, fill(FAST, 1, since=3), fill(SLOW, 1, since=3))
 
     with playing(checkpoint, url=file, queue="slow") as run:
         batches = run.rest()
@@ -214,7 +214,7 @@ def test_a_queue_that_is_no_longer_asked_for_is_left_out_in_silence(file: str) -
 
 def test_a_queue_that_never_was_is_refused_at_the_start_and_after_a_restart(file: str) -> None:
     checkpoint = Checkpoint()
-    tell(file, fill(FAST, 3))
+    fill_store(file, fill(FAST, 3))
     with playing(checkpoint, url=file) as run:
         run.batch()
 
@@ -225,7 +225,7 @@ def test_a_queue_that_never_was_is_refused_at_the_start_and_after_a_restart(file
 
 
 def test_a_stream_says_how_far_the_journals_are_and_how_many_events_it_is_behind(file: str) -> None:
-    tell(file, fill(FAST, 10), fill(SLOW, 2))
+    fill_store(file, fill(FAST, 10), fill(SLOW, 2))
 
     with playing(url=file, maxEventsPerTrigger="5") as run:
         before = run.reader.reportLatestOffset()
@@ -240,7 +240,7 @@ def test_a_stream_says_how_far_the_journals_are_and_how_many_events_it_is_behind
 
 
 def test_a_stream_can_be_sent_to_a_task_while_its_store_is_open(file: str) -> None:
-    tell(file, fill(FAST, 1))
+    fill_store(file, fill(FAST, 1))
 
     with playing(url=file) as run:
         run.reader.initialOffset()
@@ -251,7 +251,7 @@ def test_a_stream_can_be_sent_to_a_task_while_its_store_is_open(file: str) -> No
 def test_a_store_of_no_queues_is_followed_until_there_are_some(file: str) -> None:
     with playing(url=file) as run:
         assert run.rest() == [[]]
-        tell(file, fill(FAST, 2))
+        fill_store(file, fill(FAST, 2))
         run.a_second_later()
 
         assert ids(run.rest()) == ["job-0", "job-1"]
@@ -259,16 +259,16 @@ def test_a_store_of_no_queues_is_followed_until_there_are_some(file: str) -> Non
 
 def test_a_batch_waits_for_so_many_events_unless_the_query_ends_with_what_is_there(url: str) -> None:
     checkpoint = Checkpoint()
-    tell(url, fill(FAST, 2))
+    fill_store(url, fill(FAST, 2))
 
     with playing(checkpoint, url=url, minEventsPerTrigger="5") as run:
         first = run.rest()
-        tell(url, fill(FAST, 3, since=2), fill(SLOW, 1))
+        fill_store(url, fill(FAST, 3, since=2), fill(SLOW, 1))
         waiting, lag = run.batch(), run.reader.reportLatestOffset()["lag"]
-        tell(url, fill(SLOW, 1, since=1))
+        fill_store(url, fill(SLOW, 1, since=1))
         run.a_second_later()
         second = run.rest()
-        tell(url, fill(SLOW, 1, since=2))
+        fill_store(url, fill(SLOW, 1, since=2))
     with playing(checkpoint, available_now=True, url=url, minEventsPerTrigger="5") as run:
         last = run.rest()
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.model.errors import Refused
 from headrace.model.names import Queue, Shard
-from tests.pipeline.filled_journals import delete, fill, keep, tell
+from tests.pipeline.filled_journals import delete, fill, fill_store, keep
 from tests.pipeline.player import Checkpoint, ids, places, playing
 from tests.pipeline.shared_stores import SERVED, fresh_url
 from tests.support.redis_servers import RedisServer
@@ -26,16 +26,16 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     """An empty store in a file: for promises that have nothing to do with the kind of store."""
-    tell(sqlite_url(tmp_path))
+    fill_store(sqlite_url(tmp_path))
     return sqlite_url(tmp_path)
 
 
 def test_events_that_retention_dropped_unread_are_refused_or_skipped_with_their_number(url: str) -> None:
     checkpoint = Checkpoint()
-    tell(url, fill(FAST, 10))
+    fill_store(url, fill(FAST, 10))
     with playing(checkpoint, url=url, maxEventsPerTrigger="4") as run:
         run.batch()
-    tell(url, keep(Shard(FAST), 3))
+    fill_store(url, keep(Shard(FAST), 3))
 
     with (
         playing(checkpoint, url=url) as run,
@@ -51,11 +51,11 @@ def test_events_that_retention_dropped_unread_are_refused_or_skipped_with_their_
 
 def test_a_batch_that_failed_and_was_dropped_since_is_refused_or_read_as_far_as_it_is_kept(file: str) -> None:
     checkpoint = Checkpoint()
-    tell(file, fill(FAST, 10))
+    fill_store(file, fill(FAST, 10))
     with playing(checkpoint, url=file, maxEventsPerTrigger="8") as run:
         run.batch()
     checkpoint.run = 0
-    tell(file, keep(Shard(FAST), 5))
+    fill_store(file, keep(Shard(FAST), 5))
 
     with playing(checkpoint, url=file) as run, pytest.raises(Refused, match="has dropped what follows up to 6"):
         run.batch()
@@ -70,8 +70,8 @@ def test_a_batch_that_failed_and_was_dropped_since_is_refused_or_read_as_far_as_
 
 def test_a_checkpoint_of_another_store_is_refused_or_begins_anew(url: str, tmp_path: Path) -> None:
     checkpoint, other = Checkpoint(), f"sqlite:///{tmp_path / 'other.db'}"
-    tell(other, fill(FAST, 5, prefix="theirs"))
-    tell(url, fill(FAST, 7, prefix="ours"))
+    fill_store(other, fill(FAST, 5, prefix="theirs"))
+    fill_store(url, fill(FAST, 7, prefix="ours"))
     with playing(checkpoint, url=other) as run:
         run.batch()
 
@@ -91,14 +91,14 @@ def test_a_checkpoint_of_another_store_is_refused_or_begins_anew(url: str, tmp_p
 
 def test_a_queue_that_is_gone_is_refused_or_left_out_while_the_stream_runs(url: str) -> None:
     checkpoint = Checkpoint()
-    tell(url, fill(FAST, 3), fill(SLOW, 3))
+    fill_store(url, fill(FAST, 3), fill(SLOW, 3))
 
     with playing(checkpoint, url=url, queue="fast,slow") as run:
         run.batch()
-        tell(url, delete(SLOW))
+        fill_store(url, delete(SLOW))
         with pytest.raises(Refused, match=r"default/slow/0 up to seq 3, and the queue no longer exists"):
             run.batch()
-    tell(url, fill(FAST, 1, since=3))
+    fill_store(url, fill(FAST, 1, since=3))
     with playing(checkpoint, url=url, queue="fast,slow", failOnDataLoss="false") as run:
         batches = run.rest()
 
@@ -109,11 +109,11 @@ def test_a_queue_that_is_gone_is_refused_or_left_out_while_the_stream_runs(url: 
 @pytest.mark.parametrize("count", [2, 3, 9], ids=["shorter", "as long", "longer"])
 def test_a_queue_that_was_made_anew_under_its_name_is_refused_or_read_from_its_beginning(url: str, count: int) -> None:
     checkpoint = Checkpoint()
-    tell(url, fill(FAST, 3))
+    fill_store(url, fill(FAST, 3))
 
     with playing(checkpoint, url=url) as run:
         run.batch()
-        tell(url, delete(FAST), fill(FAST, count, since=10, prefix="new"))
+        fill_store(url, delete(FAST), fill(FAST, count, since=10, prefix="new"))
         with pytest.raises(Refused, match="the queue was created again"):
             run.batch()
     with playing(checkpoint, url=url, failOnDataLoss="false") as run:
@@ -125,11 +125,11 @@ def test_a_queue_that_was_made_anew_under_its_name_is_refused_or_read_from_its_b
 
 def test_a_queue_that_was_made_anew_with_other_shards_is_read_from_its_beginning(url: str) -> None:
     checkpoint, wide = Checkpoint(), Queue("fast", shards=3)
-    tell(url, fill(FAST, 3))
+    fill_store(url, fill(FAST, 3))
 
     with playing(checkpoint, url=url, failOnDataLoss="false") as run:
         run.batch()
-        tell(url, delete(FAST), fill(wide, 9, since=10, prefix="new"))
+        fill_store(url, delete(FAST), fill(wide, 9, since=10, prefix="new"))
         batches = run.rest()
 
     assert sorted(ids(batches)) == sorted(f"new-{n}" for n in range(10, 19))
@@ -153,23 +153,23 @@ def test_a_tail_that_was_lost_is_refused_or_gone_on_from_with_what_is_new(
     file: str, tmp_path: Path, fresh: int, is_noticed: bool
 ) -> None:
     checkpoint = Checkpoint()
-    tell(file, fill(FAST, 4))
+    fill_store(file, fill(FAST, 4))
     with (
         closing(sqlite3.connect(tmp_path / "headrace.db")) as now,
         closing(sqlite3.connect(tmp_path / "copy.db")) as copy,
     ):
         now.backup(copy)
-    tell(file, fill(FAST, 3, since=4))
+    fill_store(file, fill(FAST, 3, since=4))
     with playing(checkpoint, url=file) as run:
         run.batch()
     put_back(tmp_path, is_noticed=is_noticed)
-    tell(file, fill(FAST, fresh, since=20, prefix="new"))
+    fill_store(file, fill(FAST, fresh, since=20, prefix="new"))
 
     with playing(checkpoint, url=file) as run, pytest.raises(Refused, match="the store has lost its tail"):
         run.batch()
     with playing(checkpoint, available_now=True, url=file, failOnDataLoss="false") as run:
         batches = run.rest()
-    tell(file, fill(FAST, 2, since=40, prefix="newer"))
+    fill_store(file, fill(FAST, 2, since=40, prefix="newer"))
     with playing(checkpoint, url=file) as run:
         later = run.rest()
 
@@ -181,9 +181,9 @@ def test_a_tail_that_was_lost_is_refused_or_gone_on_from_with_what_is_new(
 def test_a_redis_that_lost_its_tail_is_gone_on_from_with_what_is_new() -> None:
     checkpoint = Checkpoint()
     with RedisServer().launch() as server:
-        tell(server.url, fill(FAST, 4))
+        fill_store(server.url, fill(FAST, 4))
         server.ask("SAVE")
-        tell(server.url, fill(FAST, 3, since=4))
+        fill_store(server.url, fill(FAST, 3, since=4))
         with playing(checkpoint, url=server.url) as run:
             run.batch()
         server.kill()
@@ -193,7 +193,7 @@ def test_a_redis_that_lost_its_tail_is_gone_on_from_with_what_is_new() -> None:
             run.batch()
         with playing(checkpoint, url=server.url, failOnDataLoss="false") as run:
             before = run.rest()
-            tell(server.url, fill(FAST, 5, since=20, prefix="new"))
+            fill_store(server.url, fill(FAST, 5, since=20, prefix="new"))
             after = run.rest()
 
     assert ids(before) == []
@@ -204,13 +204,13 @@ def test_a_redis_that_lost_its_tail_is_gone_on_from_with_what_is_new() -> None:
 
 def test_a_new_epoch_of_a_store_that_lost_nothing_is_no_loss(file: str, tmp_path: Path) -> None:
     checkpoint = Checkpoint()
-    tell(file, fill(FAST, 4))
+    fill_store(file, fill(FAST, 4))
     with playing(checkpoint, url=file) as run:
         run.batch()
     with closing(sqlite3.connect(tmp_path / "headrace.db")) as connection:
         connection.execute("UPDATE store SET boot_id = 'another'")
         connection.commit()
-    tell(file, fill(FAST, 2, since=4))
+    fill_store(file, fill(FAST, 2, since=4))
 
     with playing(checkpoint, url=file) as run:
         batches = run.rest()
@@ -221,18 +221,18 @@ def test_a_new_epoch_of_a_store_that_lost_nothing_is_no_loss(file: str, tmp_path
 
 def test_available_now_ends_though_the_tail_is_lost_meanwhile(file: str, tmp_path: Path) -> None:
     checkpoint = Checkpoint()
-    tell(file, fill(FAST, 4))
+    fill_store(file, fill(FAST, 4))
     with (
         closing(sqlite3.connect(tmp_path / "headrace.db")) as now,
         closing(sqlite3.connect(tmp_path / "copy.db")) as copy,
     ):
         now.backup(copy)
-    tell(file, fill(FAST, 4, since=4))
+    fill_store(file, fill(FAST, 4, since=4))
     with playing(checkpoint, available_now=True, url=file, maxEventsPerTrigger="3", failOnDataLoss="false") as run:
         first = run.batch()
         run.reader._open.close()
         put_back(tmp_path, is_noticed=True)
-        tell(file, fill(FAST, 9, since=20, prefix="new"))
+        fill_store(file, fill(FAST, 9, since=20, prefix="new"))
         targets = run.reader._follow()._targets
         run.reader.stop()
         run.reader._follow()._targets = targets

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.shared_stores import SERVED, fresh_url
+from tests.pipeline.shared_stores import ONE_OF_SERVED, fresh_url
 
 # Collected here under the `spark` of this folder.
 from tests.pipeline.streams import (  # noqa: F401
@@ -13,6 +13,6 @@ from tests.pipeline.streams import (  # noqa: F401
 )
 
 
-@pytest.fixture(params=SERVED)
+@pytest.fixture(params=ONE_OF_SERVED)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path)

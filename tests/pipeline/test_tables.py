@@ -18,7 +18,7 @@ from headrace.pipeline.stats.run import read_stats
 from headrace.pipeline.tables.summary import by_kind, top
 from headrace.pipeline.tables.write import (
     TableCounts,
-    held,
+    cached_events,
     read_table,
     write_errors,
     write_jobs,
@@ -27,7 +27,7 @@ from headrace.pipeline.tables.write import (
 )
 from headrace.stores.contract.store import Store
 from tests.pipeline.by_hand import ENQUEUED, at, frame_of, only
-from tests.pipeline.store_scenarios import odd_story, tell, url_of
+from tests.pipeline.store_scenarios import odd_story, run_scenario, url_of
 
 QUEUE = Queue("mail", "acme", 3)
 
@@ -45,7 +45,7 @@ def url(tmp_path: Path) -> str:
         await store.jobs.enqueue([Job(queue=QUEUE, id=id, kind="k") for id in "abcde"], now_ms=1_000)
         await store.jobs.cancel(QUEUE, ["b", "d"], now_ms=2_000)
 
-    tell(url, story)
+    run_scenario(url, story)
     return url
 
 
@@ -116,9 +116,9 @@ def test_tables_that_are_made_together_are_made_of_the_same_events(
     async def more(store: Store) -> None:
         await store.jobs.enqueue([Job(queue=QUEUE, id="f", kind="k")], now_ms=3_000)
 
-    with held(events(spark, url, data_dir)) as same:
+    with cached_events(events(spark, url, data_dir)) as same:
         before = same.frame.where("event <> 'claimed'").count()
-        tell(url, more)
+        run_scenario(url, more)
         after = same.frame.where("id is not null").count()
 
     assert (before, after, events(spark, url, data_dir).frame.count()) == (7, 7, 8)
@@ -126,7 +126,7 @@ def test_tables_that_are_made_together_are_made_of_the_same_events(
 
 def test_all_tables_of_every_kind_of_event_are_written(spark: SparkSession, tmp_path: Path, data_dir: DataDir) -> None:
     url, stages = url_of(tmp_path / "odd.db"), list[str]()
-    tell(url, lambda store: odd_story(store, Queue("odd", "acme")))
+    run_scenario(url, lambda store: odd_story(store, Queue("odd", "acme")))
 
     write_tables(spark, events(spark, url, data_dir), data_dir, window_ms=10_000, on_stage=stages.append)
 
@@ -138,9 +138,9 @@ def test_all_tables_of_every_kind_of_event_are_written(spark: SparkSession, tmp_
 
 def test_errors_and_usage_are_counted_as_they_are_written(spark: SparkSession, data_dir: DataDir) -> None:
     failed = {"event": "retried", "kind": "mail", "fence": 1, "run_ms": 5, "error_class": "E", "error_message": "no 1"}
-    told = Events(frame_of(spark, ENQUEUED, failed, {**failed, "error_message": "no 2"}), "journal", "by hand")
+    events = Events(frame_of(spark, ENQUEUED, failed, {**failed, "error_message": "no 2"}), "journal", "by hand")
 
-    assert (write_errors(spark, told, data_dir), write_usage(spark, told, data_dir)) == (1, 1)
+    assert (write_errors(spark, events, data_dir), write_usage(spark, events, data_dir)) == (1, 1)
 
     [error] = read_table(spark, data_dir, "errors").toArrow().to_pylist()
     assert (error["day"], error["failures"], error["last"]) == (

@@ -1,9 +1,12 @@
 """The example that is read like a notebook runs from top to bottom, and shows what it says."""
 
-import os
-import subprocess
-import sys
+import logging
+from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
+
+import pytest
+from pyspark.sql import SparkSession
 
 from tools.notebook import main
 
@@ -21,13 +24,26 @@ again:     of 2 rows 2 unchanged
 """
 
 
-def test_the_tour_shows_rows_that_become_jobs_and_everything_that_happened(tmp_path: Path) -> None:
-    env = {name: value for name, value in os.environ.items() if name != "HEADRACE_URL"}
+@pytest.fixture
+def quiet_log() -> Iterator[None]:
+    """The tour silences a log, which other tests read."""
+    log = logging.getLogger("headrace")
+    level = log.level
+    yield
+    log.setLevel(level)
 
-    done = subprocess.run([sys.executable, EXAMPLE], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines(keepends=True)
+def test_the_tour_shows_rows_that_become_jobs_and_everything_that_happened(
+    spark: SparkSession, quiet_log: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the Spark of all tests; `make test-examples` runs it as a notebook of its own."""
+    run_path(str(EXAMPLE))
+
+    for view in ("dead", "followed"):
+        spark.catalog.dropTempView(view)
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    lines = shown.out.splitlines(keepends=True)
     assert "".join(line for line in lines if not line.startswith(("+", "|", "\n"))) == TOLD
     assert "|failed|no codec for p4.raw|p4.raw|\n" in lines
     assert '|done|{"count":6}|\n' in lines

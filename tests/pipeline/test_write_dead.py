@@ -18,7 +18,7 @@ from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
-from tests.pipeline.shared_stores import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
 from tests.pipeline.writes import FAILED, Batch, Row, batches, drain, events, schema_of, shown, waiting, work, write
 
 MAIL = Queue("mail", shards=2)
@@ -39,9 +39,9 @@ def kill(url: str, queue: Queue, *ids: str) -> list[Row]:
     async def look(store: Store) -> list[DeadLetter]:
         return (await store.dead.list(queue, limit=1_000)).rows
 
-    ask(url, send)
+    call_store(url, send)
     drain(url, queue, FAILED)
-    dead_letters = sorted(ask(url, look), key=lambda dead_letter: dead_letter.record.id)
+    dead_letters = sorted(call_store(url, look), key=lambda dead_letter: dead_letter.record.id)
     return [row_of(queue, dead_letter) for dead_letter in dead_letters]
 
 
@@ -101,7 +101,7 @@ def test_an_id_names_its_newest_dead_letter_and_an_older_one_is_not_replayed_by_
 
 def test_a_dead_letter_whose_id_is_in_use_stays_and_rows_that_name_none_are_refused(url: str) -> None:
     [row] = kill(url, MAIL, "job")
-    ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="job", kind="k")]))
+    call_store(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="job", kind="k")]))
     bad = [row | {"queue": "nowhere"}, row | {"shard": None}, row | {"dead_letter": 0}]
 
     written = write(NAMED, [row, *bad], url=url, what="dead", refusals="count")

@@ -9,7 +9,7 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType
 from headrace.pipeline.sinks import publish
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
 from tests.pipeline.writes import Batch, Row, shown, write
 
 STATS = FeedName("stats")
@@ -22,14 +22,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def create(url: str, type: FeedType = "feed", **settings: int) -> None:
-    ask(url, lambda store: store.feeds.create(STATS, type, settings, instance="test"))
+    call_store(url, lambda store: store.feeds.create(STATS, type, settings, instance="test"))
 
 
 def items(url: str) -> list[tuple[str, bytes]]:
     async def look(store: Store) -> list[tuple[str, bytes]]:
         return [(item.id, item.item) for item in (await store.items.list(STATS)).rows]
 
-    return ask(url, look)
+    return call_store(url, look)
 
 
 def changes(url: str) -> int:
@@ -40,7 +40,7 @@ def changes(url: str) -> int:
         assert state is not None
         return state.cursor.seq
 
-    return ask(url, look)
+    return call_store(url, look)
 
 
 def rows_of(numbers: range, value: int = 0) -> list[Row]:

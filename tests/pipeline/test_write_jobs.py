@@ -38,7 +38,7 @@ from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
-from tests.pipeline.shared_stores import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
 from tests.pipeline.writes import Batch, Row, batches, drain, events, schema_of, shown, waiting, write
 
 MAIL = Queue("mail", shards=3)
@@ -113,7 +113,7 @@ def test_a_task_that_runs_again_after_its_jobs_were_claimed_makes_no_blocked_job
     done = drain(url, Queue("mail"))
     batch.failed_task(keyed(range(1_700)), part=500)
     request = ClaimRequest(queues=[Queue("mail")], worker="w", nonce="holds them", limit=1_000, lease_ms=60_000)
-    active = len(ask(url, lambda store: store.jobs.claim(request)).items)
+    active = len(call_store(url, lambda store: store.jobs.claim(request)).items)
 
     batch.task(keyed(range(2_000)), part=700)
     written = batch.commit()
@@ -152,7 +152,7 @@ def test_a_known_id_is_updated_or_waits_and_the_later_row_of_a_task_wins(url: st
     options = {"url": url, "queue": "mail", "kind": "k"}
     write(columns, [{"id": "a", "payload": "1"}, {"id": "b", "payload": "1"}], **options)
     request = ClaimRequest(queues=[Queue("mail")], worker="w", nonce="it takes a", limit=1, lease_ms=60_000)
-    [taken] = ask(url, lambda store: store.jobs.claim(request)).items
+    [taken] = call_store(url, lambda store: store.jobs.claim(request)).items
 
     batch = Batch(columns, run="again", **options)
     batch.task([{"id": id, "payload": str(number)} for number in range(2, 5) for id in "ab"], part=1)
@@ -176,7 +176,7 @@ def test_refused_rows_are_counted_by_reason_and_all_others_are_written(url: str)
         await store.queues.configure(Queue("small"), {"waiting_max": 1})
         await store.jobs.enqueue([Job(queue=Queue("small"), id="a", kind="k")])
 
-    ask(url, prepare)
+    call_store(url, prepare)
     good: Row = {"kind": "k", "payload": "1", "key": "good", "queue": "mail", "tenant": None, "priority": None}
     bad = [
         good | {"payload": "2"},
@@ -215,7 +215,7 @@ def test_refused_rows_can_be_counted_only_as_those_of_a_queue_that_was_made_othe
     def rows() -> Iterator[pa.RecordBatch]:
         yield first
         with ThreadPoolExecutor(1) as apart:  # the task's own thread runs a loop
-            apart.submit(ask, url, lambda store: store.queues.configure(Queue("news", shards=2), {})).result()
+            apart.submit(call_store, url, lambda store: store.queues.configure(Queue("news", shards=2), {})).result()
         yield last
         yield from text
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,18 +16,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.model.names import Queue
 from headrace.pipeline.source.sink.result import Written
 from headrace.stores.open import open_store
-from tests.pipeline.shared_stores import SERVED, fresh_url
+from tests.pipeline.shared_stores import ONE_OF_SERVED, fresh_url
 from tests.pipeline.writes import REPORT, drain, events, reported, shown
 from tests.support.servers import PASSWORD
 
 MAIL = Queue("mail", shards=2)
 ROWS = 2_000
 SECONDS_MAX = 120
-WAIT_TRIES = 100_000
-"""Looks at a store, each of which takes a millisecond."""
 
 
-@pytest.fixture(params=SERVED)
+@pytest.fixture(params=ONE_OF_SERVED)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path)
 
@@ -45,8 +44,8 @@ def rows_of(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def start(frame: DataFrame, url: str, checkpoint: Path, **options: str) -> StreamingQuery:
-    given = {"url": url, "queue": "mail", "shards": "2", "report": REPORT, "checkpointLocation": str(checkpoint)}
-    writer = frame.writeStream.format("headrace").options(**(given | options))
+    settings = {"url": url, "queue": "mail", "shards": "2", "report": REPORT, "checkpointLocation": str(checkpoint)}
+    writer = frame.writeStream.format("headrace").options(**(settings | options))
     return writer.trigger(availableNow=True).start()
 
 
@@ -56,12 +55,12 @@ def written(url: str, query: StreamingQuery, batch: int) -> Written:
 
 def broken(url: str, frame: DataFrame) -> DataFrame:
     """The frame, whose second task fails as soon as the first has written its half."""
-    queue, half, tries_max = MAIL, ROWS // 2, WAIT_TRIES  # executors cannot import this module
+    queue, half, seconds_max = MAIL, ROWS // 2, SECONDS_MAX // 2  # executors cannot import this module
 
     async def half_is_written() -> bool:
-        store = await open_store(url)
+        store, begun = await open_store(url), time.monotonic()
         try:
-            for _ in range(tries_max):
+            while time.monotonic() < begun + seconds_max:
                 if (await store.queues.counts(queue)).waiting >= half:
                     return True
         finally:

@@ -33,7 +33,7 @@ from headrace.pipeline.source.compat import HAS_4_2
 from headrace.pipeline.source.sink.result import Written
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import ask
+from tests.pipeline.shared_stores import call_store
 
 Row = dict[str, Any]
 REPORT = "counts"
@@ -104,7 +104,7 @@ class Batch:
 
 def reported(url: str, run: str) -> Written:
     """The counts of a write that has ended."""
-    [item] = ask(url, lambda store: store.items.find(FeedName(REPORT), [run]))
+    [item] = call_store(url, lambda store: store.items.find(FeedName(REPORT), [run]))
     assert item is not None
     found = msgspec.json.decode(item.item, type=Written)
     assert found.ended_at_ms
@@ -145,12 +145,12 @@ def waiting(url: str, queue: Queue) -> list[Record]:
             rows += page.rows
         return sorted((row.record for row in rows if row.record is not None), key=lambda record: record.id)
 
-    return ask(url, look)
+    return call_store(url, look)
 
 
 def drain(url: str, queue: Queue, outcome: Outcome | None = None) -> int:
     """Let a worker take everything and end it; says how many jobs that were."""
-    return ask(url, lambda store: work(store, queue, outcome or Done()))
+    return call_store(url, lambda store: work(store, queue, outcome or Done()))
 
 
 async def work(store: Store, queue: Queue, outcome: Outcome) -> int:
@@ -183,4 +183,4 @@ def events(url: str, queue: Queue) -> Counter[str]:
                     after = entry.last_seq
         return found
 
-    return ask(url, look)
+    return call_store(url, look)

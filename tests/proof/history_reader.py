@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import duckdb
 
-from headrace.pipeline.history.state import read_state
+from headrace.pipeline.history.table import read_state
 from headrace.pipeline.storage.location import Location
 from tests.proof.spark_check import counted_by_duckdb
 

@@ -10,7 +10,7 @@ from pyarrow.dataset import dataset, partitioning
 
 from headrace.model.event import Event, columns
 from headrace.model.names import Shard
-from headrace.pipeline.history.read import history_files
+from headrace.pipeline.history.table import history_files
 from headrace.pipeline.storage.location import Location
 from headrace.stores.contract.store import Store
 

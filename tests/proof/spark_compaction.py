@@ -6,8 +6,7 @@ python -m tests.proof.spark_compaction LOCATION
 import sys
 import time
 
-from headrace.pipeline.history.compact import compact
-from headrace.pipeline.history.state import read_state
+from headrace.pipeline.history.table import compact, read_state
 from headrace.pipeline.storage import table
 from tests.proof.spark_processes import say
 

@@ -11,8 +11,8 @@ import pyspark
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.history.table import read_history
 from headrace.pipeline.spark_session import SHORT_RUN, session
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import Form

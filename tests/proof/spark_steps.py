@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.pipeline.history.layout import history_table
 from headrace.pipeline.history.run import CHECKPOINT
+from headrace.pipeline.history.table import history_table
 from headrace.pipeline.storage import table
 from headrace.pipeline.storage.location import Location
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.pipeline.data_dir import LIVES, DataDir
+from headrace.pipeline.data_dir import GENERATIONS, DataDir
 from headrace.pipeline.stats.run import read_stats
 from headrace.pipeline.tables.write import table_of
 
-COMPARED = ("jobs", "attempts", LIVES, "errors", "usage", "stats")
+COMPARED = ("jobs", "attempts", GENERATIONS, "errors", "usage", "stats")
 """In the order in which a run commits them."""
 
 

@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import Events, events
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import read_state
+from headrace.pipeline.history.table import read_state
 from headrace.pipeline.spark_session import SHORT_RUN, session
-from headrace.pipeline.stats.columns import LAYOUT
 from headrace.pipeline.stats.table import state_of
 from headrace.pipeline.storage import table as steps
 from headrace.pipeline.storage.location import Location
@@ -66,7 +65,7 @@ def main() -> None:
         follow_history(
             spark, life.url, data_dir.history, form=life.form, once=True, events_max=life.batch_events, consumer=None
         ).awaitTermination()
-    tables = {name: open_table(data_dir.location(name), LAYOUTS.get(name, LAYOUT), life.form) for name in COMPARED}
+    tables = {name: open_table(data_dir.location(name), LAYOUTS[name], life.form) for name in COMPARED}
     for table in tables.values():
         table.prepare()
     if life.fault is not None:

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import msgspec
 from msgspec import Struct, field
 
-from headrace.pipeline.data_dir import LIVES
+from headrace.pipeline.data_dir import GENERATIONS
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import Form
 from headrace.stores.open import open_store
@@ -193,7 +193,7 @@ def long_table_plans() -> dict[str, TablePlan]:
     return {
         "tables, delta": TablePlan(mixed),
         "tables, parquet": TablePlan((*each, None, None), form="parquet"),
-        "tables, delta on object storage": TablePlan((LIVES, None, "stats", None), is_remote=True, rounds=40),
+        "tables, delta on object storage": TablePlan((GENERATIONS, None, "stats", None), is_remote=True, rounds=40),
         "tables, append": TablePlan(("jobs",), rounds=12, fault="append"),
         "tables, note_too_early": TablePlan(("jobs",), rounds=12, fault="note_too_early"),
     }

@@ -8,7 +8,7 @@ from headrace.pipeline.tables.jobs import jobs as jobs_of
 spark = SparkSession.active()
 
 
-@dp.materialized_view(comment="One row for each life of a job")
+@dp.materialized_view(comment="One row for each generation of a job")
 def jobs() -> DataFrame:
     """Made anew in each run, when `events` is complete."""
     return jobs_of(spark.table("events"))

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from headrace.pipeline.flows.map.run import map_rows as map_rows
     from headrace.pipeline.flows.replay import ReplayReport as ReplayReport
     from headrace.pipeline.flows.replay import replay_dead_letters as replay_dead_letters
-    from headrace.pipeline.history.compact import compact as compact
-    from headrace.pipeline.history.read import read_history as read_history
     from headrace.pipeline.history.run import follow_history as follow_history
+    from headrace.pipeline.history.table import compact as compact
+    from headrace.pipeline.history.table import read_history as read_history
     from headrace.pipeline.query_progress import QueryMetrics as QueryMetrics
     from headrace.pipeline.query_progress import lag as lag
     from headrace.pipeline.query_progress import lost as lost

@@ -8,7 +8,7 @@ from headrace.pipeline.storage.location import Location
 
 TABLES = ("jobs", "attempts", "stats", "errors", "usage", "changes", "freshness", "findings")
 """The names of the tables; each is a folder."""
-LIVES = "lives"
+GENERATIONS = "generations"
 """The table of open lives, from which the next update of the table of jobs continues."""
 
 
@@ -34,7 +34,7 @@ class DataDir(Struct, frozen=True):
 
     def location(self, name: str) -> Location:
         """The location of a table."""
-        if name not in (*TABLES, LIVES):
+        if name not in (*TABLES, GENERATIONS):
             raise ValueError(f"{name} is not a table; tables: {', '.join(TABLES)}")
         return Location.parse(self.folder).child(name)
 

@@ -22,7 +22,8 @@ Origin = Literal["history", "journal"]
 class Events(Struct, frozen=True):
     """Events with the columns of the journal, and their origin."""
 
-    frame: "DataFrame"
+    rows: "DataFrame | None"
+    """All of them; None of a history, of which each reader opens the batches that it needs."""
     origin: Origin
     of: str
     """The folder of the history, or the store without its secrets."""
@@ -32,6 +33,14 @@ class Events(Struct, frozen=True):
     """The last batch of the history; None for a journal, from which tables are always rebuilt."""
     read: "Callable[[int, int], DataFrame] | None" = None
     """Reads the events of batches after the first number, up to the second."""
+
+    @property
+    def frame(self) -> "DataFrame":
+        """All of them."""
+        if self.rows is not None:
+            return self.rows
+        assert self.read is not None and self.head is not None, "events without rows are those of a history"  # noqa: PT018
+        return self.read(-1, self.head)
 
     def between(self, after: int, upto: int) -> "DataFrame":
         """The events of batches after `after`, up to `upto`."""
@@ -54,8 +63,7 @@ def events(
     From `origin`; when that is None, from the folder's history if it has one, else from the journal of the store at
     `url`. The history goes further back than the journal; the journal has the latest events.
     """
-    from headrace.pipeline.history.read import read_history
-    from headrace.pipeline.history.state import read_state
+    from headrace.pipeline.history.table import open_newest, read_history, read_state
 
     if origin is not None and origin not in get_args(Origin):
         raise BadConfig(f"origin is {bounded_repr(origin)}; give {' or '.join(get_args(Origin))}")
@@ -63,6 +71,7 @@ def events(
         if url is None:
             raise BadConfig(f"there is no history in {data_dir.folder}; give the store whose journal to read")
         return Events(read_journal(spark, url, tenant=tenant, queue=queue), "journal", redact_url(url))
+    _ = open_newest(data_dir.history)
     state = read_state(data_dir.history)
     head = -1 if state is None else state.batch
     selected: list[Condition] = [] if tenant == ALL else [("tenant", "=", tenant)]
@@ -75,7 +84,7 @@ def events(
 
     source = history_source(data_dir, tenant, queue)
     # Up to a known batch, since a writer may add more meanwhile.
-    return Events(between(-1, head), "history", str(data_dir.history), source=source, head=head, read=between)
+    return Events(None, "history", str(data_dir.history), source=source, head=head, read=between)
 
 
 def history_source(data_dir: DataDir, tenant: str = ALL, queue: str = ALL) -> str:
@@ -103,7 +112,7 @@ def default_origin(data_dir: DataDir) -> Origin:
     """The history if it has events, else the store's journal."""
     if data_dir.history.is_local and not data_dir.history.path.exists():
         return "journal"
-    from headrace.pipeline.history.state import read_state
+    from headrace.pipeline.history.table import read_state
 
     state = read_state(data_dir.history)
     return "history" if state is not None and state.events else "journal"

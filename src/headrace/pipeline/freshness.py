@@ -13,7 +13,7 @@ from headrace.model.event import Bounds
 from headrace.model.names import Shard
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.event_source import history_source
-from headrace.pipeline.history.state import APP, HistoryState, read_state
+from headrace.pipeline.history.table import APP, HistoryState, read_state
 from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.journal.offset import Mark
 from headrace.pipeline.source.journal.ranges import bounds_of

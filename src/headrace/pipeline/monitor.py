@@ -54,7 +54,7 @@ def write_changes(spark: SparkSession, data_dir: DataDir, *, until_ms: int | Non
 def check_tables(data_dir: DataDir) -> None:
     """Refuse a folder without the tables that changes need."""
     for name, command in (("stats", "stats --once"), ("errors", "errors")):
-        if not data_dir.table(name).exists():
+        if table_of(data_dir, name).version() is None:
             raise BadConfig(
                 f"changes need the table {name}, which {data_dir.folder} lacks; write it with: headrace pipeline"
                 f" {command}"

@@ -2,12 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct
+from pyarrow.fs import FileType
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 from pyspark.sql.types import DataType, NullType, StringType, StructField, StructType
@@ -19,9 +21,8 @@ from headrace.model.redact import redact
 from headrace.model.times import instant_text
 from headrace.model.validate import bounded_repr, nearest
 from headrace.pipeline.data_dir import TABLES, DataDir
-from headrace.pipeline.files import locked, sync_file
-from headrace.pipeline.history.read import read_history
-from headrace.pipeline.history.state import read_state
+from headrace.pipeline.files import locked, write_whole
+from headrace.pipeline.history.table import read_history, read_state
 from headrace.pipeline.payload_types import (
     TEXT,
     PayloadTypes,
@@ -34,6 +35,7 @@ from headrace.pipeline.payload_types import (
 )
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.sql import quoted
+from headrace.pipeline.storage.location import Location, storage_errors
 from headrace.pipeline.storage.table import open_log
 from headrace.pipeline.tables.write import read_table
 from headrace.stores.open import with_whole_path
@@ -145,7 +147,7 @@ def views(
         jobs = spark.read.format("headrace").options(**options, what="jobs").load()
         kinds = infer_types(jobs.select("kind", "enqueued_at", *COLUMNS))
         if data_dir is not None:
-            kinds = keep_types(data_dir.path, kinds, SystemClock().now_ms())
+            kinds = keep_types(Location.parse(data_dir.folder), kinds, SystemClock().now_ms())
     else:
         kinds = app_types(app)
     columns = {name: spark.table(name).columns for name in names if name == "history"}
@@ -305,16 +307,21 @@ def _seen(described: str | None) -> DataType:
     return NullType() if described is None else variant_type(described)
 
 
-def keep_types(folder: Path, inferred: Mapping[str, PayloadTypes], noted_at_ms: int) -> dict[str, PayloadTypes]:
-    """Merge inferred types into those of the folder, record the changes, and return the types to read with.
+def keep_types(
+    folder: Path | Location, inferred: Mapping[str, PayloadTypes], noted_at_ms: int
+) -> dict[str, PayloadTypes]:
+    """Merge inferred types into those that the folder keeps, note what changed, and return the types to read by.
 
     Types only grow: fields stay, and a string after a conflict stays a string. Kinds without new samples are returned,
     too.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / FILE
-    with locked(folder / f".{FILE}.lock"):
-        latest = {(each.kind, each.column): each for each in read_versions(folder)}
+    location = Location.parse(folder)
+    if location.is_local:
+        location.path.mkdir(parents=True, exist_ok=True)
+    # Object storage has no locks: of two runs at once, the notes of the last one stay.
+    with locked(location.path / f".{FILE}.lock") if location.is_local else nullcontext():
+        versions = read_versions(location)
+        latest = {(each.kind, each.column): each for each in versions}
         fresh: list[TypeVersion] = []
         for kind, types in inferred.items():
             for column in COLUMNS:
@@ -323,9 +330,7 @@ def keep_types(folder: Path, inferred: Mapping[str, PayloadTypes], noted_at_ms: 
                     latest[kind, column] = version
                     fresh.append(version)
         if fresh:
-            with path.open("ab") as file:
-                file.write(b"".join(msgspec.json.encode(each) + b"\n" for each in fresh))
-            sync_file(path)
+            _write_versions(location, [*versions, *fresh])
     kinds = sorted({kind for kind, _ in latest})
     return {
         kind: PayloadTypes(
@@ -335,16 +340,31 @@ def keep_types(folder: Path, inferred: Mapping[str, PayloadTypes], noted_at_ms: 
     }
 
 
-def read_versions(folder: Path) -> list[TypeVersion]:
-    """All versions in the folder, the oldest first."""
-    path = folder / FILE
-    if not path.is_file():
-        return []
+def read_versions(folder: Path | Location) -> list[TypeVersion]:
+    """All versions that the folder keeps, the oldest first; none where it keeps none."""
+    location = Location.parse(folder)
+    with storage_errors(location):
+        files, path = location.filesystem()
+        if files.get_file_info(f"{path}/{FILE}").type is not FileType.File:
+            return []
+        with files.open_input_stream(f"{path}/{FILE}") as stream:
+            lines = [line for line in stream.read().split(b"\n") if line]
     try:
-        lines = [line for line in path.read_bytes().split(b"\n") if line]
         return [msgspec.json.decode(line, type=TypeVersion) for line in lines]
     except msgspec.MsgspecError as error:
-        raise BadConfig(f"{path} holds a line that is not a payload type ({error}); remove the line") from error
+        where = location.child(FILE)
+        raise BadConfig(f"{where} holds a line that is not a payload type ({error}); remove the line") from error
+
+
+def _write_versions(location: Location, versions: Sequence[TypeVersion]) -> None:
+    content = b"".join(msgspec.json.encode(each) + b"\n" for each in versions)
+    if location.is_local:
+        write_whole(location.path / FILE, content)
+        return
+    with storage_errors(location):
+        files, path = location.filesystem()
+        with files.open_output_stream(f"{path}/{FILE}") as stream:
+            stream.write(content)
 
 
 def _next_version(

@@ -16,21 +16,23 @@ DUE = int(T0.timestamp() * 1000)
 Row = dict[str, Any]
 
 
-def event(seq: int, name: str, id: str | None = "a", **given: Any) -> Row:
-    return {"seq": seq, "happened_at": T0 + timedelta(seconds=seq), "event": name, "id": id, **given}
+def event(seq: int, name: str, id: str | None = "a", **fields: Any) -> Row:
+    return {"seq": seq, "happened_at": T0 + timedelta(seconds=seq), "event": name, "id": id, **fields}
 
 
-def enqueued(seq: int, id: str = "a", **given: Any) -> Row:
-    return event(seq, "enqueued", id, **{"kind": "send", "run_at": T0, "payload_bytes": 2, **given})
+def enqueued(seq: int, id: str = "a", **fields: Any) -> Row:
+    return event(seq, "enqueued", id, **{"kind": "send", "run_at": T0, "payload_bytes": 2, **fields})
 
 
-def ended(seq: int, name: str, id: str = "a", **given: Any) -> Row:
-    return event(seq, name, id, **{"kind": "send", "attempts": 0, "stalls": 0, "payload_bytes": 2, "fence": 1, **given})
+def ended(seq: int, name: str, id: str = "a", **fields: Any) -> Row:
+    return event(
+        seq, name, id, **{"kind": "send", "attempts": 0, "stalls": 0, "payload_bytes": 2, "fence": 1, **fields}
+    )
 
 
-def row(state: str, as_of_seq: int, id: str = "a", **given: Any) -> Row:
+def row(state: str, as_of_seq: int, id: str = "a", **fields: Any) -> Row:
     base = {"kind": "send", "attempts": 0, "stalls": 0, "run_at": T0, "payload_bytes": 2}
-    return {"id": id, "state": state, "as_of_seq": as_of_seq, **base, **given}
+    return {"id": id, "state": state, "as_of_seq": as_of_seq, **base, **fields}
 
 
 def journal(spark: SparkSession, *events: Row) -> DataFrame:

@@ -12,7 +12,7 @@ from tests.proof.worker_runs import emptied
 JOBS = 2_000
 
 
-@pytest.mark.parametrize("name", ["redis", "postgres"])
+@pytest.mark.parametrize("name", ["redis", pytest.param("postgres", marks=pytest.mark.proof)])
 def test_an_audit_beside_running_workers_finds_nothing(spark: SparkSession, name: str, tmp_path: Path) -> None:
     url = asyncio.run(emptied(name, tmp_path))
 

@@ -12,7 +12,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from tests.pipeline.flows.fleet_app import app
-from tests.pipeline.shared_stores import ask
+from tests.pipeline.shared_stores import call_store
 from tests.support.process import wait_until
 
 FLEET = Queue("fleet")
@@ -28,7 +28,7 @@ def send(url: str, kind: str, *payloads: dict[str, Any], **options: Any) -> None
     async def enqueue(store: Store) -> None:
         await Client(store).enqueue_many(jobs)
 
-    ask(url, enqueue)
+    call_store(url, enqueue)
 
 
 def journal(url: str, queue: Queue = FLEET) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def journal(url: str, queue: Queue = FLEET) -> list[dict[str, Any]]:
                     after = entry.last_seq
         return found
 
-    return ask(url, read)
+    return call_store(url, read)
 
 
 def event_counts(url: str, queue: Queue = FLEET) -> Counter[str]:

@@ -10,7 +10,7 @@ from headrace.model.names import DEFAULT_TENANT
 from headrace.pipeline import IngestReport
 from headrace.stores.catalog import all_feeds, all_tenants
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 
 
 @pytest.fixture
@@ -39,4 +39,4 @@ def is_untouched(url: str) -> bool:
     async def is_empty(store: Store) -> bool:
         return not await all_tenants(store) and not await all_feeds(store, DEFAULT_TENANT)
 
-    return ask(url, is_empty)
+    return call_store(url, is_empty)

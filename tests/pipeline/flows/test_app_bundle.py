@@ -180,11 +180,11 @@ def test_an_executor_that_cannot_import_the_app_says_what_to_do() -> None:
 
 
 def test_an_app_that_cannot_be_pickled_is_refused_on_the_driver() -> None:
-    held, app, other = threading.Lock(), App("sqlite:////there.db"), App("sqlite:////there.db")
+    lock, app, other = threading.Lock(), App("sqlite:////there.db"), App("sqlite:////there.db")
 
     @app.job
     def locked() -> None:
-        with held:
+        with lock:
             return
 
     def aside() -> None:

@@ -14,7 +14,7 @@ from headrace.pipeline import DataDir, backfill_jobs
 from headrace.pipeline.flows.backfill import job_rows, jobs_behind
 from headrace.stores.contract.store import Store
 from tests.pipeline.by_hand import ENQUEUED, Row, frame_of
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.pipeline.writes import drain, waiting
 
 MAIL, PLAIN = Queue("mail", "acme", 2), Queue("plain", "acme")
@@ -22,10 +22,10 @@ HOUR_MS = 3_600_000
 
 
 def find_jobs(spark: SparkSession, *events: Row, where: str = "true") -> list[tuple[object, ...]]:
-    """The jobs behind the matching events, as id, life, kind and payload."""
+    """The jobs behind the matching events, as id, generation, kind and payload."""
     frame = with_payloads(spark, *events)
-    rows = jobs_behind(frame, frame.where(where)).orderBy("id", "life").collect()
-    return [(row.id, row.life, row.kind, row.payload) for row in rows]
+    rows = jobs_behind(frame, frame.where(where)).orderBy("id", "generation").collect()
+    return [(row.id, row.generation, row.kind, row.payload) for row in rows]
 
 
 def with_payloads(spark: SparkSession, *events: Row) -> DataFrame:
@@ -37,7 +37,7 @@ def with_payloads(spark: SparkSession, *events: Row) -> DataFrame:
     return bare.join(payloads, on="seq", how="inner")
 
 
-def test_each_life_behind_a_matching_event_is_one_job_with_its_last_payload(spark: SparkSession) -> None:
+def test_each_generation_behind_a_matching_event_is_one_job_with_its_last_payload(spark: SparkSession) -> None:
     story: list[Row] = [
         ENQUEUED | {"payload": "1"},
         ENQUEUED | {"event": "updated", "kind": "post", "payload": "2"},
@@ -56,7 +56,7 @@ def test_each_life_behind_a_matching_event_is_one_job_with_its_last_payload(spar
     assert every == [*some, ("other", "1-7", "mail", "4")]
 
 
-def test_a_replayed_life_has_the_payload_it_died_with_and_an_unrecorded_payload_stays_unknown(
+def test_a_replayed_generation_has_the_payload_it_died_with_and_an_unrecorded_payload_stays_unknown(
     spark: SparkSession,
 ) -> None:
     done: Row = {"event": "done", "kind": "mail"}
@@ -95,14 +95,14 @@ def test_a_replayed_life_has_the_payload_it_died_with_and_an_unrecorded_payload_
 
 
 def test_rows_are_due_evenly_over_the_time_in_any_partitioning(spark: SparkSession) -> None:
-    lives = spark.range(0, 1_000, 1, 7).select(
+    generations = spark.range(0, 1_000, 1, 7).select(
         *(F.lit("x").alias(name) for name in ("tenant", "queue", "kind", "payload", "tag")),
         F.lit(1).alias("priority"),
         F.col("id").cast("string"),
-        F.lit("1-1").alias("life"),
+        F.lit("1-1").alias("generation"),
     )
 
-    rows = job_rows(lives, "fix", "there", HOUR_MS, 10_000).collect()
+    rows = job_rows(generations, "fix", "there", HOUR_MS, 10_000).collect()
 
     tenths = [sum((row.delay_ms - HOUR_MS) // 1_000 == at for row in rows) for at in range(10)]
     assert sum(tenths) == 1_000
@@ -125,7 +125,7 @@ def url(tmp_path: Path) -> str:
             await store.jobs.enqueue([job])
         await store.jobs.enqueue([Job(queue=PLAIN, id="p", kind="good", payload=b'"lost"')])
 
-    ask(url, send)
+    call_store(url, send)
     drain(url, MAIL)
     drain(url, PLAIN)
     return url
@@ -174,7 +174,7 @@ def test_jobs_that_were_not_counted_are_not_enqueued(spark: SparkSession, url: s
     data_dir, where = DataDir(tmp_path / "headrace-data"), "event = 'done' and kind = 'good' and queue = 'mail'"
 
     would = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
-    ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="late", kind="good", payload=b"1")]))
+    call_store(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="late", kind="good", payload=b"1")]))
     drain(url, MAIL)
     done = backfill_jobs(spark, url, data_dir, where, name="fix", happened_before_ms=would.happened_before_ms)
     later = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
@@ -255,4 +255,4 @@ def test_jobs_behind_events_without_payloads_have_none(spark: SparkSession) -> N
 
     [row] = jobs_behind(events, events.where("event = 'done'")).collect()
 
-    assert (row.life, row.kind, row.tag, row.priority, row.payload) == ("1-1", "mail", None, None, None)
+    assert (row.generation, row.kind, row.tag, row.priority, row.payload) == ("1-1", "mail", None, None, None)

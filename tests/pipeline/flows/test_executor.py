@@ -29,7 +29,7 @@ from headrace.pipeline.source.store_access import this_host
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.pipeline.flows.fleet_runs import TIMEOUT_S, check_once, event_counts, journal, once_marked, send
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 
 FLEET = "f1ee7"
 
@@ -45,7 +45,7 @@ def spec(url: str, until: Until | None = "drained", **config: Any) -> FleetSpec:
 
 
 def stop(url: str) -> None:
-    ask(url, lambda store: request_stop(store, "default", FLEET))
+    call_store(url, lambda store: request_stop(store, "default", FLEET))
 
 
 def test_a_worker_drains_its_queues_under_a_name_of_its_own(url: str) -> None:
@@ -78,7 +78,7 @@ def test_a_worker_that_is_asked_to_stop_releases_its_jobs_uncharged(url: str, tm
 
     assert event_counts(url) == {"enqueued": 1, "claimed": 1, "released": 1}
     assert leftover_threads(0) == []
-    ask(url, lambda store: clear_stop_request(store, "default", FLEET))
+    call_store(url, lambda store: clear_stop_request(store, "default", FLEET))
     run_worker(spec(url), 0, 3, 0)
     assert check_once(url) == {"done": 1}
 

@@ -20,7 +20,7 @@ from headrace.pipeline.flows.fleet.supervisor import SlotTask, Supervisor
 from tests.pipeline.flows.fleet_app import app
 from tests.pipeline.flows.fleet_runs import check_once, event_counts, journal, once_marked, send
 from tests.pipeline.logs import logging_to
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.support.process import wait_until
 from tests.support.redis_servers import RedisServer
 from tests.support.servers import PASSWORD
@@ -114,7 +114,7 @@ def test_a_fleet_does_not_wait_for_a_thread_that_has_lost_its_job(spark: SparkSe
     send(url, "hang", {"mark": str(mark)})
     [job] = [each["id"] for each in journal(url)]
 
-    with once_marked(mark, act=lambda _: ask(url, lambda store: store.jobs.remove(Queue("fleet"), [job]))):
+    with once_marked(mark, act=lambda _: call_store(url, lambda store: store.jobs.remove(Queue("fleet"), [job]))):
         report = run_fleet(spark, APP, url=url, lease=LEASE, workers=1)
 
     assert (report.end_reason, report.done, report.waiting, report.active) == ("drained", 0, 0, 0)
@@ -133,7 +133,7 @@ def test_a_stopped_fleet_releases_its_jobs_and_leaves_nothing_running(spark: Spa
     assert (report.waiting, report.active) == (3, 0)
     assert event_counts(url) == {"enqueued": 3, "claimed": 3, "released": 3}
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
-    assert ask(url, lambda store: store.items.list(FeedName("spark.fleets"))).rows == []
+    assert call_store(url, lambda store: store.items.list(FeedName("spark.fleets"))).rows == []
 
 
 def test_a_fleet_ends_after_its_time_and_reports_on_queues_that_do_not_exist(

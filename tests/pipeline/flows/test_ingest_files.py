@@ -24,7 +24,7 @@ from headrace.pipeline import (
 from headrace.pipeline.flows.ingest.source import Source, find_source
 from headrace.stores.catalog import all_tenants
 from tests.pipeline.flows.ingest_runs import is_untouched, quiet, shown, url
-from tests.pipeline.shared_stores import ask
+from tests.pipeline.shared_stores import call_store
 from tests.pipeline.writes import drain, events, waiting
 
 __all__ = ["quiet", "url"]
@@ -218,7 +218,7 @@ def test_sql_that_fails_on_a_value_ends_a_stream_with_one_sentence_and_no_job(
 
     sentence = """the rows cannot be made into jobs: The value 'p0@example.org' of the type "STRING" cannot be cast"""
     assert sentence in err
-    assert ask(url, all_tenants) == []
+    assert call_store(url, all_tenants) == []
 
 
 def assert_one_sentence(err: str) -> None:

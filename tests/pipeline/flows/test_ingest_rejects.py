@@ -19,7 +19,7 @@ from headrace.pipeline.source.sink.rejects import SCHEMA, RejectWriter, settle_r
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.stores.contract.store import Store
-from tests.pipeline.shared_stores import SERVED, ask, fresh_url
+from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
 from tests.pipeline.writes import Batch, Row, batches, schema_of, shown, write
 
 KEYED = "kind string, payload string, key string"
@@ -61,7 +61,7 @@ def test_rows_that_the_write_or_the_store_refuses_are_kept_with_all_their_column
     async def fill(store: Store) -> None:
         await store.queues.configure(MAIL, {"waiting_max": 3})
 
-    ask(url, fill)
+    call_store(url, fill)
     odd = [
         {"kind": "k", "payload": "other", "key": "3"},
         {"kind": "k", "payload": '"other"', "key": "1"},

@@ -16,7 +16,7 @@ from headrace.pipeline.flows.ingest.source import read_source
 from headrace.pipeline.flows.map.results import STEPS, MapProgress
 from headrace.stores.contract.store import Store
 from tests.pipeline.flows.map_runs import app, row_set, run_map
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.pipeline.writes import events
 
 QUEUE = Queue("map-sq")
@@ -43,7 +43,7 @@ def all_names(url: str) -> list[str]:
             item.id for item in (await store.items.list(FEEDS)).rows
         ]
 
-    return ask(url, list_names)
+    return call_store(url, list_names)
 
 
 def test_every_key_has_its_result_and_failures_are_rows_with_their_error(spark: SparkSession, url: str) -> None:
@@ -194,7 +194,7 @@ def test_results_that_the_store_has_dropped_stay_in_the_table(spark: SparkSessio
     run_map(url, spark.sql("SELECT id AS k, id AS n FROM range(1, 4)"), key="k", folder=folder)
 
     later_ms = SystemClock().now_ms() + 8 * 86_400_000
-    ask(url, lambda store: store.jobs.repair(QUEUE, now_ms=later_ms))
+    call_store(url, lambda store: store.jobs.repair(QUEUE, now_ms=later_ms))
     rows = spark.sql("SELECT id AS k, if(id = 2, 99, id) AS n FROM range(1, 5)")
     found = run_map(url, rows, key="k", folder=folder)
 

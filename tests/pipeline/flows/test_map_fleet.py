@@ -92,8 +92,8 @@ def test_wrong_arguments_of_map_are_refused_before_spark_starts(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HEADRACE_APP", raising=False)
     Path("numbers.csv").write_text("n\n1\n")
-    given = ["pipeline", "map", "numbers.csv", "--kind", "square", "--key", "n", "--name", "sq"]
+    command = ["pipeline", "map", "numbers.csv", "--kind", "square", "--key", "n", "--name", "sq"]
 
-    ended = main([*given, *words, "--master", "spark://nowhere:1"])
+    ended = main([*command, *words, "--master", "spark://nowhere:1"])
 
     assert (ended, sentence in capfd.readouterr().err) == (2, True)

@@ -16,7 +16,7 @@ from headrace.pipeline.source.sink.dead_letters import DeadSink, Spread
 from headrace.pipeline.source.sink.result import new_run
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.pipeline.writes import FAILED, batches, drain, events, schema_of, waiting, work
 
 MAIL, SHIP = Queue("mail", "acme", 2), Queue("ship", "other")
@@ -36,7 +36,7 @@ def kill(url: str, queue: Queue, error: str, *ids: str, kind: str = "k") -> None
         jobs = [Job(queue=queue, id=id, kind=kind, payload=payload) for id, payload in zip(ids, payloads, strict=True)]
         await store.jobs.enqueue(jobs)
 
-    ask(url, send)
+    call_store(url, send)
     drain(url, queue, Failed(JobError.of(error, "it failed")))
 
 
@@ -48,7 +48,7 @@ def test_matching_dead_letters_are_counted_in_groups_and_replayed_once(spark: Sp
     kill(url, MAIL, "Timeout", "a", "b", "c", kind="send")
     kill(url, MAIL, "KeyError", "d")
     kill(url, SHIP, "Timeout", "e")
-    ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="c", kind="send", delay_ms=HOUR_MS)]))
+    call_store(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="c", kind="send", delay_ms=HOUR_MS)]))
     where = "error_class = 'Timeout' and died_at > '2020-01-01'"
 
     would = replay_dead_letters(spark, url, where, dry_run=True)

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Failed, JobError
 from headrace.stores.contract.store import Store
 from tests.cli.support import environment
-from tests.pipeline.shared_stores import ask, fresh_url
+from tests.pipeline.shared_stores import call_store, fresh_url
 from tests.pipeline.writes import drain, waiting
 from tests.support.terminals import Terminal
 
@@ -58,7 +58,7 @@ def url(tmp_path: Path) -> str:
         await store.queues.configure(MAIL, {"journal_payloads": True})
         await store.jobs.enqueue([Job(queue=MAIL, id=f"job-{at}", kind="send", payload=b"%d" % at) for at in range(5)])
 
-    ask(url, send)
+    call_store(url, send)
     drain(url, MAIL, Failed(JobError.of("Timeout", "it failed")))
     return url
 

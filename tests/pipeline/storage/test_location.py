@@ -45,13 +45,13 @@ def test_a_path_is_asked_of_local_folders_only() -> None:
 
 
 def test_a_location_travels_as_text_and_finds_its_server_where_it_arrives(bucket: str) -> None:
-    there = pickle.loads(pickle.dumps(Location.parse(bucket).child("note")))  # noqa: S301 - our own
+    copy = pickle.loads(pickle.dumps(Location.parse(bucket).child("note")))  # noqa: S301 - our own
 
-    files, path = there.filesystem()
+    files, path = copy.filesystem()
     with files.open_output_stream(path) as stream:
         stream.write(b"here")
 
     files, path = Location.parse(bucket).child("note").filesystem()
     with files.open_input_stream(path) as stream:
         assert stream.read() == b"here"
-    assert b"not-a-secret" not in pickle.dumps(there)
+    assert b"not-a-secret" not in pickle.dumps(copy)

@@ -62,17 +62,17 @@ def seqs(spark: SparkSession, table: DataTable, where: Sequence[Condition] = ())
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> DataTable:
     """A new table on a local disk, in each form."""
     form: Form = request.param
-    made = open_table(Location.parse(tmp_path / "table"), LAYOUT, form)
-    made.prepare()
-    return made
+    new_table = open_table(Location.parse(tmp_path / "table"), LAYOUT, form)
+    new_table.prepare()
+    return new_table
 
 
 @pytest.fixture
 def anywhere(home: Location) -> DataTable:
     """A new Delta table, on a disk and on object storage."""
-    made = open_table(home.child("table"), LAYOUT, "delta")
-    made.prepare()
-    return made
+    new_table = open_table(home.child("table"), LAYOUT, "delta")
+    new_table.prepare()
+    return new_table
 
 
 def test_rows_come_back_as_they_were_from_disk_and_from_object_storage(
@@ -202,6 +202,9 @@ def test_small_files_become_one_that_is_sorted_again(spark: SparkSession, anywhe
     assert rows.column("seq").to_pylist() == [10, 11, 12, 13, 14, 0, 1, 2, 3, 4]
     assert seqs(spark, anywhere) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 50]
     assert anywhere.compact().files_before == 0
+    # The state is in the newest commit: older ones go from the log.
+    log = DeltaTable(str(anywhere.location), storage_options=anywhere.location.storage_options())
+    assert '"state":{"batch":5}' in log.history(1)[0]["headrace"]
 
 
 def test_a_compaction_gives_way_to_a_writer_that_replaced_its_files(
@@ -271,15 +274,15 @@ def test_deltalake_and_polars_read_the_table(spark: SparkSession, table: DataTab
 def test_other_folders_and_forms_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").touch()
-    there = Location.parse(tmp_path / "there")
-    open_table(there, LAYOUT, "parquet").prepare()
+    location = Location.parse(tmp_path / "there")
+    open_table(location, LAYOUT, "parquet").prepare()
 
     with pytest.raises(BadConfig, match=r"holds something else \('letter.txt'\)"):
         open_table(Location.parse(tmp_path / "mine"), LAYOUT).prepare()
     with pytest.raises(BadConfig, match="is kept as parquet, and delta was asked for"):
-        open_table(there, LAYOUT, "delta")
+        open_table(location, LAYOUT, "delta")
     with pytest.raises(BadConfig, match="partitioned by day, and nothing was asked for"):
-        open_table(there, Layout(name="events", schema=SCHEMA)).prepare()
+        open_table(location, Layout(name="events", schema=SCHEMA)).prepare()
     with pytest.raises(BadConfig, match="parquet is for local disks"):
         open_table(Location.parse("s3://bucket/table"), LAYOUT, "parquet")
 
@@ -288,13 +291,13 @@ def test_a_partition_value_that_is_no_name_of_a_folder_is_refused(spark: SparkSe
     layout = Layout(
         name="events", schema=pa.schema([("queue", pa.string()), ("seq", pa.int64())]), partition_by=("queue",)
     )
-    made = open_table(Location.parse(tmp_path), layout)
-    made.prepare()
+    new_table = open_table(Location.parse(tmp_path), layout)
+    new_table.prepare()
 
-    files = write_files(spark.createDataFrame([(None, 1), ("mail", 2)], "queue string, seq long"), made)
+    files = write_files(spark.createDataFrame([(None, 1), ("mail", 2)], "queue string, seq long"), new_table)
     assert sorted(file.path.partition("/")[0] for file in files) == [
         "queue=__HIVE_DEFAULT_PARTITION__",
         "queue=mail",
     ]
     with pytest.raises(Exception, match="which is not a valid folder name"):
-        write_files(spark.createDataFrame([("../up", 1)], "queue string, seq long"), made)
+        write_files(spark.createDataFrame([("../up", 1)], "queue string, seq long"), new_table)

@@ -81,8 +81,8 @@ def read(
 def _read(spark: Any, url: str, data_dir: "DataDir", id: str, demo: DemoReport, timed: Going) -> None:
     from headrace.pipeline.audit.run import audit
     from headrace.pipeline.event_source import events
-    from headrace.pipeline.history.read import history_files
     from headrace.pipeline.history.run import follow_history
+    from headrace.pipeline.history.table import history_files
     from headrace.pipeline.report.report import write_report
     from headrace.pipeline.stats.run import read_stats, write_stats
     from headrace.pipeline.tables.errors import error_groups

@@ -140,7 +140,7 @@ def compact(
     from headrace.pipeline.data_dir import DataDir
 
     with needing_spark():
-        from headrace.pipeline.history.state import read_state
+        from headrace.pipeline.history.table import read_state
 
     output, data_dir = Output(json=json), DataDir(data_folder(dir))
     if read_state(data_dir.history) is None:
@@ -151,7 +151,7 @@ def compact(
         return
     line = ProgressLine(output)
     with line.running(f"compacting {short_path(data_dir.history)}"):
-        from headrace.pipeline.history.compact import compact as merge_files
+        from headrace.pipeline.history.table import compact as merge_files
 
         report = merge_files(
             data_dir.history,

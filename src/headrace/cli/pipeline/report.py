@@ -15,10 +15,12 @@ from headrace.cli.pipeline.options import (
 from headrace.cli.pipeline.progress import ProgressLine
 from headrace.cli.pipeline.session import PipelineRequest, open_events, short_path, spark_session
 from headrace.cli.pipeline.tables import say_selection
+from headrace.model.limits import PAGE_DAYS_MAX
 from headrace.model.times import duration_ms
 
 Title = Annotated[str | None, typer.Option("--title", help="Title of the page.", show_default=False)]
 AsIs = Annotated[bool, typer.Option("--as-is", help="Show the tables as they are instead of writing them first.")]
+ReportDays = Annotated[int, typer.Option("--days", min=1, help="Last days to show; the tables have all.")]
 ReportWindow = Annotated[
     str | None,
     typer.Option(
@@ -33,6 +35,7 @@ ReportWindow = Annotated[
 def report(
     *,
     source: EventOptions,
+    days: ReportDays = PAGE_DAYS_MAX,
     window: ReportWindow = None,
     rebuild: Rebuild = False,
     as_is: AsIs = False,
@@ -56,7 +59,7 @@ def report(
             from headrace.pipeline.report.report import write_report
 
             line.stage("drawing")
-            write_report(spark, request.data_dir, tenant=request.tenant, queue=request.queue, title=title)
+            write_report(spark, request.data_dir, tenant=request.tenant, queue=request.queue, days=days, title=title)
     else:
         with open_events(request, output) as work:
             if work is None:
@@ -74,7 +77,9 @@ def report(
                 on_stage=lambda name: work.line.stage(f"{name}, from {work.source}"),
             )
             work.line.stage("drawing")
-            write_report(work.spark, request.data_dir, tenant=request.tenant, queue=request.queue, title=title)
+            write_report(
+                work.spark, request.data_dir, tenant=request.tenant, queue=request.queue, days=days, title=title
+            )
     output.document({"report": str(page), "bytes": page.stat().st_size})
     of = "" if events_text is None else f" from {events_text}"
     output.say(f"wrote {short_path(page)} ({page.stat().st_size / 1_024:,.0f} KiB){of}")

@@ -56,7 +56,7 @@ Payload = Annotated[
     typer.Option(
         "--payload",
         metavar="SQL",
-        help="Payload of the new jobs: SQL over tenant, queue, id, life, kind, tag, priority, payload.",
+        help="Payload of the new jobs: SQL over tenant, queue, id, generation, kind, tag, priority, payload.",
     ),
 ]
 Keep = Annotated[str, typer.Option("--keep", metavar="DURATION", help="Time that keys are remembered: 30d.")]

@@ -154,7 +154,7 @@ def open_events(request: PipelineRequest, output: Output) -> Iterator[PipelineWo
 def _history_events(data_dir: "DataDir", queue: str) -> int:
     """The number of events of a history; refuses a folder without one, and queues that it does not have."""
     with needing_spark():
-        from headrace.pipeline.history.state import read_state
+        from headrace.pipeline.history.table import read_state
 
     state = read_state(data_dir.history)
     if state is None:

@@ -28,7 +28,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms, duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.stats.live import BatchStats
+    from headrace.pipeline.stats.run import BatchStats
 
 FEED = "stats"
 Feed = Annotated[str, typer.Option("--feed", help="Feed of each tenant to publish windows to.")]
@@ -83,11 +83,11 @@ def _all_windows(
         from headrace.pipeline.spark_session import job_description
         from headrace.pipeline.stats.run import read_stats, write_stats
         from headrace.pipeline.tables.summary import latest_windows, top
-        from headrace.pipeline.tables.write import held
+        from headrace.pipeline.tables.write import cached_events
 
         work.line.stage(f"statistics, from {work.source}")
         folder, url = request.data_dir.location("stats"), None if feed is None else request.store
-        with job_description(work.spark, "headrace: stats"), held(work.events) as same:
+        with job_description(work.spark, "headrace: stats"), cached_events(work.events) as same:
             done = write_stats(work.spark, same, folder, window_ms=window_ms, rebuild=rebuild, url=url, feed=feed)
         rows, more = top(latest_windows(read_stats(work.spark, folder)), limit)
     table = {"rows": done.rows, "folder": str(folder), "events": done.events, "changed": done.changed}

@@ -30,7 +30,7 @@ from headrace.pipeline.source.sink.dead_letters import GOLDEN
 from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.source.store_access import check_master
 from headrace.pipeline.sql import filtered, one_sentence
-from headrace.pipeline.tables.lives import JOB, begins, ends, lived, place
+from headrace.pipeline.tables.jobs import JOB, begins, ends, place, with_generation
 
 EVENT = (*JOB, "epoch", "seq")
 """The identity of an event."""
@@ -62,7 +62,7 @@ class BackfillReport(Struct, frozen=True, kw_only=True):
     events: int
     """Events that match."""
     jobs: int
-    """Lives of jobs behind them; each is enqueued once."""
+    """Generations of jobs behind them; each is enqueued once."""
     created: int = 0
     duplicate: int = 0
     """Jobs that an earlier run of this name has enqueued."""
@@ -127,10 +127,11 @@ def backfill_jobs(
     """Enqueue again the jobs behind the events for which the SQL `where` is true, and report the outcomes.
 
     `where` is over the columns of the history (or, without one, the journal): `event = 'done' and kind = 'invoice' and
-    happened_at > '2030-01-31'`. All matching events of one life of a job give one job, with the kind, tag, priority and
-    payload of that life; `to_kind`, `to_queue` and `payload` (SQL over the columns of `jobs_behind`) replace them. Its
-    id and key are made of `name`: for as long as `keep`, the same backfill enqueues no life twice, and it never selects
-    the jobs that it has enqueued. Events after the call began (or after `happened_before_ms`) are left out.
+    happened_at > '2030-01-31'`. All matching events of one generation of a job give one job, with the kind, tag,
+    priority and payload of that generation; `to_kind`, `to_queue` and `payload` (SQL over the columns of `jobs_behind`)
+    replace them. Its id and key are made of `name`: for as long as `keep`, the same backfill enqueues no generation
+    twice, and it never selects the jobs that it has enqueued. Events after the call began (or after
+    `happened_before_ms`) are left out.
 
     The journal has a payload where the queue has `journal_payloads` on, or while the job still exists. A history has
     what the journal had when the history was written. A history without payloads is refused unless `payload` makes
@@ -158,7 +159,7 @@ def backfill_jobs(
         jobs = jobs_behind(past.events(bodies=payload is None or needs_bodies(payload), columns=columns), matches)
         jobs = _replaced(jobs, to_kind, payload, words[1])
         if limit is not None:
-            jobs = jobs.orderBy("matched_at", "tenant", "queue", "id", "life").limit(limit)
+            jobs = jobs.orderBy("matched_at", "tenant", "queue", "id", "generation").limit(limit)
         report_stage("finding the jobs behind them")
         with counted_rows(jobs, texts) as (found, job_count):
             counts = replace(
@@ -190,12 +191,13 @@ class _PastEvents:
         self._is_past = F.col("happened_at") <= F.timestamp_millis(F.lit(bound_ms))
         self._spark = spark
         self._options = {"url": url, "tenant": tenant, "queue": queue, "payloads": "true"}
-        self._source = events(spark, url, data_dir, tenant=tenant, queue=queue, origin=origin)
-        self.origin: Origin = self._source.origin
+        source = events(spark, url, data_dir, tenant=tenant, queue=queue, origin=origin)
+        self._rows = source.frame
+        self.origin: Origin = source.origin
 
     def check_payloads(self, data_dir: DataDir, payload: str) -> None:
         """Refuse a history without payloads: all jobs would be missing, even if the journal has their payloads."""
-        if self.origin == "history" and "payload" not in self._source.frame.columns:
+        if self.origin == "history" and "payload" not in self._rows.columns:
             raise BadConfig(
                 f"the history in {data_dir.history} was written without payloads, and a job needs one; take the events"
                 f" from the journal (origin journal), write a history with --payloads, or make payloads with {payload}"
@@ -207,7 +209,7 @@ class _PastEvents:
         Bodies that the journal lacks are looked up in the store, which is slow: then only `columns` are read, if any.
         """
         if self.origin == "history" or not bodies:
-            return self._source.frame.where(self._is_past)
+            return self._rows.where(self._is_past)
         selection = {"columns": ",".join(columns)} if columns else {}
         frame = self._spark.read.format("headrace").options(**self._options, **selection).load()
         return frame.where(self._is_past)
@@ -240,11 +242,12 @@ def id_prefix(name: str) -> str:
 
 
 def job_rows(jobs: DataFrame, name: str, to_queue: str | None, delay_ms: int, spread_ms: int) -> DataFrame:
-    """A row to enqueue for each life, from the columns of `jobs_behind`: its key is the identity of the life.
+    """A row to enqueue for each generation, from the columns of `jobs_behind`: its key is the identity of the
+    generation.
 
     Returns `tenant queue kind payload tag priority key id`, and `delay_ms` when the jobs are not due at once.
     """
-    key = F.concat_ws("/", "tenant", "queue", "id", "life")
+    key = F.concat_ws("/", "tenant", "queue", "id", "generation")
     rows = jobs.select(
         "tenant",
         (F.col("queue") if to_queue is None else F.lit(to_queue)).alias("queue"),
@@ -278,7 +281,7 @@ def count_jobs(jobs: DataFrame) -> BackfillReport:
     [total] = jobs.agg(F.count("*").alias("jobs"), F.count_if(is_missing).alias("missing")).collect()
     examples: tuple[str, ...] = ()
     if total.missing:
-        rows = jobs.where(is_missing).orderBy("tenant", "queue", "id", "life").limit(EXAMPLES_MAX).collect()
+        rows = jobs.where(is_missing).orderBy("tenant", "queue", "id", "generation").limit(EXAMPLES_MAX).collect()
         examples = tuple(f"{row.tenant}/{row.queue}/{row.id}" for row in rows)
     return BackfillReport(
         events=0,
@@ -300,19 +303,19 @@ def _delay_ms(delay_ms: int, spread_ms: int) -> Column:
 
 
 def jobs_behind(events: DataFrame, matches: DataFrame) -> DataFrame:
-    """One row for each life of a job that an event of `matches` belongs to.
+    """One row for each generation of a job that an event of `matches` belongs to.
 
     Reads of `events` the columns `tenant queue shard epoch seq happened_at event id kind tag priority reason
     dead_letter`, and `payload` if it has it; of `matches` the columns `tenant queue shard id epoch seq`. Both in any
     order.
 
     Returns
-    - `tenant queue shard id`, and `life`: the epoch and seq of its first event, as in 1-17. A life that began before
-      all events is named by its last event, as in until-1-17, or 0 while it goes on. So a life changes its name once
-      its first event is dropped: a journal drops events, a history does not.
-    - `kind tag priority` as last written in that life
-    - `payload`: the last one of that life; null if no event has it. An event that wrote a payload without recording it
-      makes it unknown; a replay keeps it.
+    - `tenant queue shard id`, and `generation`: the epoch and seq of its first event, as in 1-17. A generation that
+      began before all events is named by its last event, as in until-1-17, or 0 while it goes on. So a generation
+      changes its name once its first event is dropped: a journal drops events, a history does not.
+    - `kind tag priority` as last written in that generation
+    - `payload`: the last one of that generation; null if no event has it. An event that wrote a payload without
+      recording it makes it unknown; a replay keeps it.
     - `matched_events`, and `matched_at`, when the first of them happened
     """
     if "payload" not in events.columns:
@@ -320,10 +323,10 @@ def jobs_behind(events: DataFrame, matches: DataFrame) -> DataFrame:
     keys = matches.select(*EVENT).distinct()
     # Sort only the events of these jobs: a history has many others.
     of_jobs = events.join(keys.select(*JOB).distinct(), on=list(JOB), how="left_semi")
-    in_lives = lived(of_jobs.select(*EVENT_COLUMNS, "payload")).select("*", _payload_so_far().alias("held"))
-    lives = (
-        in_lives.join(keys.withColumn("is_match", F.lit(True)), on=list(EVENT), how="left")
-        .groupBy(*JOB, "incarnation")
+    story = with_generation(of_jobs.select(*EVENT_COLUMNS, "payload")).select("*", _payload_so_far().alias("held"))
+    generations = (
+        story.join(keys.withColumn("is_match", F.lit(True)), on=list(EVENT), how="left")
+        .groupBy(*JOB, "generation")
         .agg(
             F.min(F.when(begins(), place())).alias("begin"),
             F.min(F.when(ends(), place())).alias("end"),
@@ -333,9 +336,9 @@ def jobs_behind(events: DataFrame, matches: DataFrame) -> DataFrame:
             F.min(F.when(F.col("is_match"), F.col("happened_at"))).alias("matched_at"),
         )
     )
-    return lives.where("matched_events > 0").select(
+    return generations.where("matched_events > 0").select(
         *JOB,
-        F.coalesce(_life_name("", "begin"), _life_name("until-", "end"), F.lit("0")).alias("life"),
+        F.coalesce(_generation_name("", "begin"), _generation_name("until-", "end"), F.lit("0")).alias("generation"),
         "what.kind",
         "what.tag",
         "what.priority",
@@ -345,7 +348,7 @@ def jobs_behind(events: DataFrame, matches: DataFrame) -> DataFrame:
     )
 
 
-def _life_name(prefix: str, event: str) -> Column:
+def _generation_name(prefix: str, event: str) -> Column:
     return F.concat(F.lit(prefix), f"{event}.epoch", F.lit("-"), f"{event}.seq")
 
 

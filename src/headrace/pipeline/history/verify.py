@@ -1,17 +1,63 @@
-"""Checks the files of a batch by seq: one that lacks an event, or has one twice, is not committed."""
+"""Checks the files of a batch by seq: one with less or more events than Spark has planned is not committed."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
 from headrace.model.errors import StoreUnavailable
-from headrace.pipeline.history.planned import PlannedBatch, SeqSpan
-from headrace.pipeline.source.journal.offset import Mark
+from headrace.pipeline.source.journal.offset import Mark, Offset
+from headrace.pipeline.source.offsets import unknown_form
 from headrace.pipeline.storage.layout import DataFile
+
+
+class SeqSpan(Struct, frozen=True, gc=False):
+    """The events of a journal with `after < seq <= upto`."""
+
+    after: int
+    upto: int
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return max(self.upto - self.after, 0)
+
+
+class PlannedBatch(Struct, frozen=True):
+    """Where a batch ends, and what it is to hold of each journal."""
+
+    end: Offset
+    spans: dict[str, SeqSpan]
+
+    @property
+    def events(self) -> int:
+        """How many in all."""
+        return sum(span.count for span in self.spans.values())
+
+
+def read_planned(checkpoint: Path, number: int) -> PlannedBatch:
+    """The batch that Spark gives this number."""
+    end = read_end(checkpoint, number)
+    # The first batch of a checkpoint says itself where each journal begins; one that says nothing holds nothing.
+    before = read_end(checkpoint, number - 1) if number else end
+    return PlannedBatch(end, {name: SeqSpan(end.begins(before, name), mark.seq) for name, mark in end.shards.items()})
+
+
+def read_end(checkpoint: Path, number: int) -> Offset:
+    """Where the batch that Spark gives this number ends."""
+    # A version, what Spark notes of the query, then a line for each source.
+    lines = (checkpoint / "offsets" / str(number)).read_bytes().splitlines()
+    try:
+        stored = msgspec.json.decode(lines[-1])
+    except (IndexError, msgspec.DecodeError):
+        raise unknown_form() from None
+    return Offset.parse(stored)
+
 
 Run = tuple[str, int, int]
 """Events of a journal `tenant/queue/shard` without a gap: the first and the last seq."""

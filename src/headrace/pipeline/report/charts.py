@@ -5,10 +5,10 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from headrace.pipeline.report import scale, svg
-from headrace.pipeline.report.html import Content, Html, joined, named, tag
+from headrace.pipeline.report import scale
+from headrace.pipeline.report.html import Content, Html, area, columns, joined, line, named, plot, tag
 from headrace.pipeline.report.model import TimeSpan
-from headrace.pipeline.report.texts import NONE, instant
+from headrace.pipeline.report.scale import NONE, instant
 
 PLOT_PX = 200
 """Height of a plot; the style sheet has the same number. Labels are kept apart by it."""
@@ -26,7 +26,7 @@ class Series(Struct, frozen=True):
     name: str
     look: str
     values: Sequence[int | None]
-    told: str = ""
+    total: str = ""
     """What the legend says besides the name."""
 
     @property
@@ -40,7 +40,7 @@ def stacked_columns(
 ) -> Html:
     """Columns on top of each other, the first series at the bottom."""
     axis, levels = _stack(series)
-    shapes = [svg.columns(low, high, one.look) for one, (low, high) in zip(series, pairwise(levels), strict=True)]
+    shapes = [columns(low, high, one.look) for one, (low, high) in zip(series, pairwise(levels), strict=True)]
     return _figure(title, about, span, series, text, axis, shapes, legend=_legend(series))
 
 
@@ -54,9 +54,9 @@ def stacked_areas(
     for one, (low, high) in zip(series, pairwise(levels), strict=True):
         lower, upper = list(zip(xs, low, strict=True)), list(zip(xs, high, strict=True))
         if span.buckets == 1:
-            shapes.append(svg.columns(low, high, one.look))
+            shapes.append(columns(low, high, one.look))
         else:
-            shapes += [svg.area(lower, upper, one.look), None if one.is_empty else svg.line(upper, one.look)]
+            shapes += [area(lower, upper, one.look), None if one.is_empty else line(upper, one.look)]
     return _figure(title, about, span, series, text, axis, shapes, legend=_legend(series))
 
 
@@ -68,7 +68,7 @@ def lines(title: str, about: Content, span: TimeSpan, series: Sequence[Series], 
     ends: list[tuple[float, Series]] = []
     for one in series:
         heights = [None if value is None else axis.place(value) for value in one.values]
-        shapes.append(svg.line(list(zip(xs, heights, strict=True)), one.look))
+        shapes.append(line(list(zip(xs, heights, strict=True)), one.look))
         if known := [height for height in heights if height is not None]:
             ends.append((known[-1], one))
     if axis.is_log:
@@ -86,7 +86,7 @@ def sparkline(values: Sequence[int | None], look: str) -> Html | None:
     points = [((index + 0.5) * room, None if value is None else value / top) for index, value in enumerate(values)]
     solid = [(x, y) for x, y in points if y is not None]
     floor = [(x, 0.0) for x, _ in solid]
-    return svg.plot(svg.area(floor, solid, look), svg.line(points, look), class_="spark")
+    return plot(area(floor, solid, look), line(points, look), class_="spark")
 
 
 def empty(title: str, about: Content) -> Html:
@@ -123,7 +123,7 @@ def _figure(
     drawing = tag(
         "div",
         *grid,
-        svg.plot(*shapes),
+        plot(*shapes),
         tag("div", class_="cursor", hidden=True),
         class_="drawing",
         tabindex=0,
@@ -150,7 +150,7 @@ def _figure(
 def _legend(series: Sequence[Series]) -> Html | None:
     shown = [one for one in series if not one.is_empty]
     items = [
-        tag("li", tag("b", class_=f"swatch {one.look}"), named(one.name), tag("span", one.told) if one.told else None)
+        tag("li", tag("b", class_=f"swatch {one.look}"), named(one.name), tag("span", one.total) if one.total else None)
         for one in shown
     ]
     return tag("ul", *items, class_="legend") if items else None

@@ -1,7 +1,8 @@
-"""HTML that cannot be spoilt by what is in it: whatever is not markup already is escaped."""
+"""HTML and SVG that cannot be spoilt by what is in it: whatever is not markup already is escaped."""
 
 import html
 import re
+from collections.abc import Sequence
 
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
 """Characters that HTML does not allow, or that cannot be written as UTF-8."""
@@ -54,3 +55,69 @@ def _safe(content: Content) -> str:
     if content is None:
         return ""
     return content.text if isinstance(content, Html) else escaped(str(content))
+
+
+WIDTH, HEIGHT = 1_000, 1_000
+"""The units of a plot; the browser stretches them, and strokes keep their width."""
+COLUMN_SHARE = 0.84
+"""Of a bucket's room that its column takes; the rest sets columns apart."""
+COLUMN_MAX = 0.04
+"""Of the plot's width: a column that is alone is not a wall."""
+
+Points = Sequence[tuple[float, float | None]]
+
+
+def plot(*shapes: Content, class_: str = "shapes") -> Html:
+    """A drawing that fills its place."""
+    return tag(
+        "svg", *shapes, class_=class_, viewBox=f"0 0 {WIDTH} {HEIGHT}", preserveAspectRatio="none", aria_hidden="true"
+    )
+
+
+def line(points: Points, class_: str) -> Html:
+    """A line through points; it is interrupted where y is None, and a point without neighbours is a dot."""
+    parts: list[str] = []
+    dots: list[str] = []
+    is_down = False
+    for index, (x, y) in enumerate(points):
+        if y is not None:
+            alone = not is_down and (index + 1 == len(points) or points[index + 1][1] is None)
+            place = f"{_x(x)} {_y(y)}"
+            (dots if alone else parts).append(f"M{place}h0" if alone else f"{'L' if is_down else 'M'}{place}")
+        is_down = y is not None
+    paths = [(parts, f"line {class_}"), (dots, f"line dots {class_}")]
+    return joined(*(tag("path", d="".join(path), class_=look) for path, look in paths if path))
+
+
+def area(lower: Sequence[tuple[float, float]], upper: Sequence[tuple[float, float]], class_: str) -> Html | None:
+    """The room between two lines."""
+    outline = [*upper, *reversed(lower)]
+    if not outline or all(top == bottom for (_, bottom), (_, top) in zip(lower, upper, strict=True)):
+        return None
+    path = "L".join(f"{_x(x)} {_y(y)}" for x, y in outline)
+    return tag("path", d=f"M{path}Z", class_=f"area {class_}")
+
+
+def columns(lower: Sequence[float], upper: Sequence[float], class_: str) -> Html | None:
+    """A column for each place where the two differ; places share the width evenly."""
+    room = 1 / len(lower) if lower else 1
+    width = min(room * COLUMN_SHARE, COLUMN_MAX)
+    parts = [
+        f"M{_x((index + 0.5) * room - width / 2)} {_y(bottom)}h{_x(width)}V{_y(top)}h{_x(-width)}Z"
+        for index, (bottom, top) in enumerate(zip(lower, upper, strict=True))
+        if top > bottom
+    ]
+    return tag("path", d="".join(parts), class_=f"column {class_}") if parts else None
+
+
+def _x(x: float) -> str:
+    return _number(x * WIDTH)
+
+
+def _y(y: float) -> str:
+    return _number((1 - y) * HEIGHT)
+
+
+def _number(value: float) -> str:
+    text = f"{value:.1f}"
+    return text.removesuffix(".0")

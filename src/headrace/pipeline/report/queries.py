@@ -14,6 +14,11 @@ _SCOPE = ("shown_tenant", "shown_queue")
 _SCOPES: tuple[tuple[str, ...], ...] = ((), _SCOPE[:1], _SCOPE)
 """Everything, tenants, and queues."""
 _TIMES = ("wait", "run")
+READ = (
+    *("window_start", "window_end", "tenant", "queue", "kind", *COUNTED, "opened", "closed", "deliveries", "run_max"),
+    *("wait_times", "run_times", "backlog"),
+)
+"""The columns of statistics that are needed."""
 OTHERS = "…"
 """Stands for the tenants and queues that are not named; no name can be this."""
 
@@ -45,18 +50,19 @@ def counts(stats: DataFrame, span: TimeSpan) -> DataFrame:
     return stats.groupBy(bucket, *_SCOPE).agg(*(F.sum(name).alias(name) for name in COUNTED))
 
 
-def backlogs(stats: DataFrame, span: TimeSpan) -> DataFrame:
-    """Reads stats that are scoped; returns `bucket shown_tenant shown_queue change`: by how much the open jobs grew
-    from the end of the bucket before, or from nothing."""
+def backlogs(stats: DataFrame, openings: DataFrame, span: TimeSpan) -> DataFrame:
+    """Reads stats and the jobs that were open before them, both scoped; returns `bucket shown_tenant shown_queue
+    change`: by how much the open jobs grew from the end of the bucket before, of the first one from nothing."""
     series = ("tenant", "queue", "kind", *_SCOPE)
     ends = (
         stats.where(F.col("backlog").isNotNull())
         .groupBy(_bucket(F.col("window_start"), span).alias("bucket"), *series)
         .agg(F.max_by("backlog", "window_start").alias("open"))
+        .unionByName(openings.select(F.lit(-1).alias("bucket"), *series, "open"))
     )
     before = F.lag("open", 1, 0).over(Window.partitionBy(*series).orderBy("bucket"))
     changes = ends.withColumn("change", F.col("open") - before)
-    return changes.groupBy("bucket", *_SCOPE).agg(F.sum("change").alias("change"))
+    return changes.groupBy(F.greatest("bucket", F.lit(0)).alias("bucket"), *_SCOPE).agg(F.sum("change").alias("change"))
 
 
 def unknowns(stats: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from headrace.model.limits import PAGE_TEXT_CHARS_MAX
 from headrace.pipeline.report.html import Content, Html, joined, named, tag
 from headrace.pipeline.report.model import Failure, Kind, Usage, View
-from headrace.pipeline.report.texts import bytes_text, exact, instant, milliseconds, percent, short
+from headrace.pipeline.report.scale import bytes_text, exact, instant, milliseconds, percent, short
 
 NAMES_MAX = 6
 """Kinds, queues or tenants of a fingerprint that are named."""

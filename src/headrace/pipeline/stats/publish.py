@@ -18,9 +18,9 @@ from headrace.model.limits import ID_CHARS_MAX
 from headrace.model.results import FeedState
 from headrace.model.times import instant_text, read_instant_ms
 from headrace.pipeline.source.sink.result import make_feed
-from headrace.pipeline.stats.columns import ROW, Row, key_of
 from headrace.pipeline.stats.table import StatsChange, read_windows
 from headrace.pipeline.storage.table import DataTable
+from headrace.pipeline.tables.layouts import WINDOW_ROW, Row, key_of
 from headrace.stores.contract.store import Store
 
 _INSTANCE = "spark stats"
@@ -134,7 +134,7 @@ def _may_evict(state: FeedState) -> bool:
 def publication(start_ms: int, window_ms: int, row: Row) -> Publication:
     """A row as an item: its id says which window, queue and kind, and the item is the row as it is in the files."""
     start, end = _text(start_ms), _text(start_ms + window_ms)
-    item = {"window_start": start, "window_end": end, **{name: row[name] for name in ROW.names}}
+    item = {"window_start": start, "window_end": end, **{name: row[name] for name in WINDOW_ROW.names}}
     return Publication(_encode(item), _id(f"{start}/{row['queue']}/{row['kind'] or ''}"))
 
 
@@ -170,14 +170,11 @@ async def publish_change(
     if not known:
         return 0
     first_ms = min(known)
-    since = instant_text(first_ms)[:10] if first_ms else None
     publisher = Publisher(store, feed, change.state.window_ms, change.unpublished_ms, floors)
-    rows = read_windows(table, spark, change.state, since).select(
-        F.unix_millis("window_start").alias("start_ms"), *ROW.names
+    rows = read_windows(table, spark, change.state, first_ms).select(
+        F.unix_millis("window_start").alias("start_ms"), *WINDOW_ROW.names
     )
-    for row in (
-        rows.where(F.col("start_ms") >= first_ms).orderBy("start_ms", "tenant", "queue", "kind").toLocalIterator()
-    ):
+    for row in rows.orderBy("start_ms", "tenant", "queue", "kind").toLocalIterator():
         found = row.asDict()
         start_ms = found.pop("start_ms")
         await publisher.add(start_ms, found, is_added=(start_ms, key_of(found)) in change.added)

@@ -16,9 +16,7 @@ from headrace.pipeline.source.compat import limit_options
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.source.store_access import connect
 from headrace.pipeline.spark_session import is_connect, partition_options
-from headrace.pipeline.stats.columns import STATS, check_window
 from headrace.pipeline.stats.counted import SHARD
-from headrace.pipeline.stats.live import BatchStats, Live
 from headrace.pipeline.stats.publish import publish_change
 from headrace.pipeline.stats.table import (
     TRIES,
@@ -34,7 +32,80 @@ from headrace.pipeline.stats.table import (
 from headrace.pipeline.storage.location import Location
 from headrace.pipeline.storage.table import Conflict, DataTable
 from headrace.pipeline.tables.increment import merge_small, rows_in
+from headrace.pipeline.tables.layouts import STATS_COLUMNS, check_window
 from headrace.pipeline.tables.stats import READ
+
+
+class BatchStats(Struct, frozen=True):
+    """What a batch came to."""
+
+    batch: int
+    events: int
+    windows: int
+    """Rows that were added or changed."""
+    items: int
+    """That were published or edited."""
+
+
+class Live:
+    """Takes the batches of one query."""
+
+    def __init__(
+        self,
+        table: DataTable,
+        url: str,
+        window_ms: int,
+        feed: str | None,
+        on_batch: Callable[[BatchStats], None] | None,
+    ) -> None:
+        self._table = table
+        self._url = url
+        self._window_ms = window_ms
+        self._feed = feed
+        self._on_batch = on_batch
+        self._is_published = False
+        self._floors: dict[str, int] = {}
+
+    def take(self, frame: DataFrame, batch: int) -> None:
+        """Add the events of a batch, and publish the windows that have changed."""
+        # The store is read once for all that is asked of the batch.
+        kept = frame.persist()
+        try:
+            change = self._add(kept)
+        finally:
+            kept.unpersist()
+        if not change.events:
+            return
+        items = 0
+        if self._feed is not None:
+            with connect(self._url) as (runner, store):
+                self._floors = change.state.floors | self._floors
+                items = runner.run(
+                    publish_change(store, self._feed, self._table, frame.sparkSession, change, self._floors)
+                )
+            # Noted with the next commit: a run that is killed before publishes these windows once more.
+            self._is_published = True
+        if self._on_batch is not None:
+            self._on_batch(BatchStats(batch, change.events, change.windows, items))
+
+    def _add(self, frame: DataFrame) -> StatsChange:
+        for left in range(TRIES - 1, -1, -1):
+            now = self._table.prepare()
+            state = state_of(now) or StatsState(window_ms=self._window_ms)
+            if self._is_published and self._feed is not None:
+                state = msgspec.structs.replace(
+                    state, feeds={**state.feeds, self._feed: None}, floors=state.floors | self._floors
+                )
+            try:
+                change = add_events(frame, self._table, now, state, feed=self._feed)
+            except Conflict:
+                if not left:
+                    raise
+            else:
+                self._is_published = False
+                return change
+        raise AssertionError("there is at least one try")
+
 
 WINDOW_MS = 60_000
 """Unless somebody wants other windows."""
@@ -140,7 +211,7 @@ def read_stats(spark: SparkSession, folder: Path | str | Location) -> DataFrame:
     table = stats_table(folder)
     state = state_of(table.version())
     if state is None:
-        return spark.createDataFrame([], STATS.spark.add("day", "date"))
+        return spark.createDataFrame([], STATS_COLUMNS.spark.add("day", "date"))
     return read_windows(table, spark, state)
 
 

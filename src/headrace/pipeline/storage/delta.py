@@ -24,8 +24,7 @@ NOTE = "headrace"
 _STATES = "_states"
 _INLINE_MAX = 16 * 1024
 """Bytes of a state within a commit: a larger one is a file of its own, since logs keep every commit for days."""
-_LOG_KEPT = "interval 7 days"
-"""As long as files that were replaced: a commit every ten seconds is 60,000 small files."""
+_RECENT = 20
 _COMMITS_MAX = 1_000
 """Commits that are looked through for a state: other tools add some when they compact."""
 
@@ -62,7 +61,11 @@ class DeltaLog:
                     mode="ignore",
                     partition_by=list(layout.partition_by),
                     name=layout.name,
-                    configuration={"delta.logRetentionDuration": _LOG_KEPT},
+                    configuration={
+                        "delta.logRetentionDuration": f"interval {layout.log_hours} hours",
+                        # A reader would take a column that it expects statistics of, and that has none, for empty.
+                        "delta.dataSkippingStatsColumns": ",".join(layout.stats),
+                    },
                     storage_options=self._location.storage_options(),
                 )
                 self._sync(-1)
@@ -104,7 +107,8 @@ class DeltaLog:
             table = self._open()
             if table is None:
                 raise StoreUnavailable(f"the table in {self._location} was removed while it was written; start again")
-            note, obsolete = (None, None) if batch is None else self._note(table, batch, state)
+            # Without a batch, the last note again: the log may drop the commit that has it.
+            note, obsolete = (_newest_note(table), None) if batch is None else self._note(table, batch, state)
             present = {file.path for file in _files(table)} if replace else set()
             if any(file.path not in present for file in replace):
                 raise Conflict(f"another run has replaced files of {self._location} meanwhile; start again")
@@ -116,7 +120,7 @@ class DeltaLog:
                     table.schema(),
                     table.metadata().partition_columns,
                     commit_properties=CommitProperties(
-                        custom_metadata=None if note is None else {NOTE: msgspec.json.encode(note).decode()},
+                        custom_metadata=None if note is None else {NOTE: note},
                         app_transactions=None if batch is None else [Transaction(*batch)],
                     ),
                 )
@@ -143,7 +147,7 @@ class DeltaLog:
         except TableNotFoundError:
             return None
 
-    def _note(self, table: DeltaTable, batch: Batch, state: Any) -> tuple[CommitNote, str | None]:
+    def _note(self, table: DeltaTable, batch: Batch, state: Any) -> tuple[str, str | None]:
         """What a commit is to say, and the file of a state that nobody needs after it."""
         app, number = batch
         last = table.transaction_version(app)
@@ -157,7 +161,7 @@ class DeltaLog:
         obsolete = before.file_before if before is not None else None
         encoded = msgspec.json.encode(state)
         if len(encoded) <= _INLINE_MAX:
-            return CommitNote(app=app, batch=number, state=state, file_before=file), obsolete
+            return _text(CommitNote(app=app, batch=number, state=state, file_before=file)), obsolete
         fresh = f"{_STATES}/{app}-{number:09d}-{secrets.token_hex(8)}.json"
         files, folder = self._location.filesystem()
         files.create_dir(f"{folder}/{_STATES}")
@@ -166,7 +170,7 @@ class DeltaLog:
         if self._location.is_local:
             sync_file(self._location.path / fresh)
             sync_folder((self._location.path / fresh).parent)
-        return CommitNote(app=app, batch=number, file=fresh, file_before=file), obsolete
+        return _text(CommitNote(app=app, batch=number, file=fresh, file_before=file)), obsolete
 
     def _state(self, table: DeltaTable, app: str) -> Any:
         with storage_errors(self._location):
@@ -179,7 +183,7 @@ class DeltaLog:
                 return msgspec.json.decode(stream.read())
 
     def _last_note(self, table: DeltaTable, app: str, last: int) -> CommitNote:
-        for commits in (1, 20, _COMMITS_MAX):
+        for commits in (1, _RECENT, _COMMITS_MAX):
             for commit in table.history(commits):
                 note = msgspec.json.decode(commit[NOTE], type=CommitNote) if NOTE in commit else None
                 if note is not None and (note.app, note.batch) == (app, last):
@@ -200,6 +204,14 @@ class DeltaLog:
             number += 1
         sync_folder(log)
         sync_folder(log.parent)
+
+
+def _text(note: CommitNote) -> str:
+    return msgspec.json.encode(note).decode()
+
+
+def _newest_note(table: DeltaTable) -> str | None:
+    return next((str(commit[NOTE]) for commit in table.history(_RECENT) if NOTE in commit), None)
 
 
 def _add(file: DataFile, is_change: bool) -> AddAction:

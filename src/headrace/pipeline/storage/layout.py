@@ -36,6 +36,8 @@ class Layout(Struct, frozen=True):
     """Columns of which the log holds the least and the greatest value of each file."""
     bloom: tuple[str, ...] = ()
     """Columns with Bloom filters: engines skip row groups that lack a value."""
+    log_hours: int = 24
+    """How long the log keeps commits: each opening lists them, and a live query makes thousands an hour."""
 
     @property
     def file_schema(self) -> Any:

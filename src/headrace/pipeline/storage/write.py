@@ -28,7 +28,9 @@ _ROW = "file string"
 _BLOOM_ROWS_MIN = 10_000
 """Below, a file is read as quickly as its filter."""
 _TEXT_MAX = 128
-"""Longer texts are not in the log: a statistic must be the whole value."""
+"""Characters of a text in the log: of longer ones it has a shorter text that is less, or one that is greater."""
+_LAST = "\U0010ffff"
+"""No character is greater."""
 _HAS_BLOOM = "bloom_filter_options" in signature(pq.ParquetWriter).parameters
 
 
@@ -189,11 +191,13 @@ def _describe(
             continue
         nulls[name] = sum(each.null_count for each in found)
         bounded = [each for each in found if each.has_min_max]
-        if not bounded or len(bounded) < sum(each.num_values > 0 for each in found):
-            continue
-        low, high = iso_text(min(each.min for each in bounded)), iso_text(max(each.max for each in bounded))
-        if not any(isinstance(value, str) and len(value) > _TEXT_MAX for value in (low, high)):
-            lows[name], highs[name] = low, high
+        is_text = pa.types.is_string(layout.schema.field(name).type)
+        if len(bounded) < sum(each.num_values > 0 for each in found):
+            # Parquet has no bounds of texts above 4 KiB.
+            lows[name], highs[name] = ("", _LAST) if is_text else (None, None)
+        elif bounded:
+            low, high = iso_text(min(each.min for each in bounded)), iso_text(max(each.max for each in bounded))
+            lows[name], highs[name] = (low[:_TEXT_MAX], _greater(high)) if is_text else (low, high)
     return DataFile(
         path=path,
         size=size,
@@ -204,3 +208,10 @@ def _describe(
         nulls=nulls,
         summary=summary,
     )
+
+
+def _greater(text: str) -> str:
+    """A text that is not less than this one, and as long as those in the log, unless it goes on with the last one."""
+    rest = text[_TEXT_MAX:]
+    run = len(rest) - len(rest.lstrip(_LAST))
+    return text[: _TEXT_MAX + run] + _LAST if rest else text

@@ -3,20 +3,20 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.tables.lives import JOB, lived, place
+from headrace.pipeline.tables.jobs import JOB, place, with_generation
 
-_LIFE = (*JOB, "incarnation")
+_GENERATION = (*JOB, "generation")
 
 
 def attempts(events: DataFrame, *, continued: bool = False) -> DataFrame:
-    """One row per delivery, from the columns of the journal; `continued` as in `lived`.
+    """One row per delivery, from the columns of the journal; `continued` as in `with_generation`.
 
     Reads `tenant queue shard epoch seq happened_at event id kind fence worker wait_ms run_ms reason dead letter
     error_class error_message`; the order of the rows does not matter.
 
     Returns
-    - `tenant queue shard id incarnation`: the life that the delivery belongs to, as in the table of jobs
-    - `attempt`: 1 for the first delivery of that life; null for incarnation 0, whose first ones nobody saw
+    - `tenant queue shard id generation`: the generation that the delivery belongs to, as in the table of jobs
+    - `attempt`: 1 for the first delivery of that generation; null for generation 0, whose first ones nobody saw
     - `fence`: the number of the delivery in its shard; null where it was lost or is older than the journal
     - `worker kind`
     - `claimed_at`; null when that was before the journal's first event
@@ -28,8 +28,8 @@ def attempts(events: DataFrame, *, continued: bool = False) -> DataFrame:
     end = F.struct("happened_at", "event", "kind", "wait_ms", "run_ms", "reason", "error_class", "error_message")
     claimed = F.col("event") == "claimed"
     rows = (
-        _of_deliveries(lived(events, continued=continued))
-        .groupBy(*_LIFE, "delivery")
+        _of_deliveries(with_generation(events, continued=continued))
+        .groupBy(*_GENERATION, "delivery")
         .agg(
             F.min(F.when(claimed, F.col("number"))).alias("attempt"),
             F.max("worker").alias("worker"),
@@ -40,8 +40,8 @@ def attempts(events: DataFrame, *, continued: bool = False) -> DataFrame:
         )
     )
     return rows.select(
-        *_LIFE,
-        F.when(F.col("incarnation") > 0, F.col("attempt")).alias("attempt"),
+        *_GENERATION,
+        F.when(F.col("generation") > 0, F.col("attempt")).alias("attempt"),
         F.col("delivery").alias("fence"),
         "worker",
         F.coalesce("end.kind", "kind").alias("kind"),
@@ -56,13 +56,13 @@ def attempts(events: DataFrame, *, continued: bool = False) -> DataFrame:
     )
 
 
-def _of_deliveries(lives: DataFrame) -> DataFrame:
+def _of_deliveries(generations: DataFrame) -> DataFrame:
     """The events that begin or end deliveries, each with the `delivery` it is about, by its fence."""
-    story = Window.partitionBy(*_LIFE).orderBy("epoch", "seq")
+    story = Window.partitionBy(*_GENERATION).orderBy("epoch", "seq")
     so_far = story.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     claimed = F.col("event") == "claimed"
     last_fence = F.last(F.when(claimed, F.col("fence")), ignorenulls=True).over(so_far)
-    return lives.select(
+    return generations.select(
         "*",
         F.count_if(claimed).over(so_far).cast("int").alias("number"),
         F.last("kind", ignorenulls=True).over(so_far).alias("kind_so_far"),

@@ -30,7 +30,7 @@ class TableMark(Struct, frozen=True, kw_only=True):
     """Which events: of which history, tenant and queues."""
     batch: int
     """The last batch of the history that is in the table."""
-    generation: str = ""
+    rebuild_id: str = ""
     """Tables that are made together have the same since they were last made anew."""
 
 

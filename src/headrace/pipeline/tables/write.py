@@ -34,8 +34,8 @@ def write_jobs(spark: SparkSession, events: Events, data_dir: DataDir, *, rebuil
     From a history, only batches that the tables lack are read; from a journal, or with `rebuild`, or when the tables
     hold the events of another tenant or queue, they are made anew. Readers see the rows before or after, never half.
     """
-    tables = JobTables(*(table_of(data_dir, name) for name in ("jobs", "attempts", "lives")))
-    with held(events) as same, job_description(spark, "headrace: jobs and attempts"):
+    tables = JobTables(*(table_of(data_dir, name) for name in ("jobs", "attempts", "generations")))
+    with cached_events(events) as same, job_description(spark, "headrace: jobs and attempts"):
         advance(spark, same, tables, rebuild=rebuild)
     return TableCounts(rows_in(tables.jobs), rows_in(tables.attempts))
 
@@ -71,7 +71,7 @@ def write_tables(
     is told which table begins.
     """
     tell = on_stage or (lambda _: None)
-    with held(events) as same:
+    with cached_events(events) as same:
         tell("jobs and attempts")
         write_jobs(spark, same, data_dir, rebuild=rebuild)
         tell("errors")
@@ -108,13 +108,13 @@ def read_table(spark: SparkSession, data_dir: DataDir, name: str, *, days: int |
 
 
 @contextmanager
-def held(events: Events) -> Iterator[Events]:
+def cached_events(events: Events) -> Iterator[Events]:
     """The same events for all tables that are made in this block: a journal that is read again has moved on."""
     if events.origin == "history" or events.frame.is_cached:
         yield events
         return
     kept = events.frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield replace(events, frame=kept)
+        yield replace(events, rows=kept)
     finally:
         kept.unpersist()

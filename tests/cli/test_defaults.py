@@ -55,7 +55,7 @@ def test_options_without_a_variable_of_their_own_have_one_by_their_name(tmp_path
     url = f"sqlite:///{tmp_path}/jobs.db"
     with_store(url, one_queue_each)
 
-    ran = run("queues", "--json", url=url, env={"HEADRACE_QUEUES_LIST_ALL_TENANTS": "1"})
+    ran = run("queues", "--tenant", "*", url=url, env={"HEADRACE_QUEUES_LIST_JSON": "1"})
 
     assert len(ran.document["queues"]) == len(TENANTS)
 
@@ -65,7 +65,7 @@ def test_options_without_a_variable_of_their_own_have_one_by_their_name(tmp_path
     [
         ("[tool.headrace]\ntennant = 'x'", "[tool.headrace] of pyproject.toml has no setting 'tennant'; did you mean"),
         ("[tool.headrace]\nxyzzy = 1", "has no setting 'xyzzy'; known settings: url, tenant, queue, app, init, worker"),
-        ("[tool.headrace.queues]\nall-tenats = true", "has no setting 'all_tenats'; did you mean 'all_tenants'?"),
+        ("[tool.headrace.queues]\ntenent = 'x'", "has no setting 'tenent'; did you mean 'tenant'?"),
         (
             "[tool.headrace.queues.list]\nyes = true",
             "[tool.headrace.queues.list] of pyproject.toml has no setting 'yes'",

@@ -2,7 +2,8 @@
 
 import json
 
-from headrace.model.job import Job
+from headrace.cli.jobs.list import short_ids
+from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, JobError
 from headrace.stores.contract.store import Store
@@ -26,13 +27,13 @@ async def every_state(store: Store) -> None:
 
 
 STANDING = [
-    ("mail", "due", "waiting"),
-    ("mail", "later", "waiting"),
-    ("other", "other", "waiting"),
     ("mail", "active", "active"),
+    ("mail", "due", "waiting"),
+    ("other", "other", "waiting"),
+    ("mail", "later", "waiting"),
     ("mail", "active", "blocked"),
-    ("mail", "done", "done"),
     ("mail", "cancelled", "cancelled"),
+    ("mail", "done", "done"),
     ("mail", "dead", "dead"),
 ]
 """What `every_state` leaves, in the order of a list."""
@@ -75,10 +76,63 @@ def test_list_gives_programs_every_job_once_page_by_page(url: str) -> None:
     assert [(row["queue"], row["id"], row["state"]) for row in rows] == STANDING
     assert [len(page.document["jobs"]) for page in pages] == [4, 4]
     assert {page.err for page in pages} == {""}
-    active, dead = rows[3], rows[7]
+    active, dead = rows[0], rows[7]
     assert (active["worker"], active["lease_expires_at_ms"] > 0) == ("worker-1", True)
     assert (dead["dead_letter"], dead["error"]) == ("0:1", {"class": "KeyError", "message": "no such User"})
     assert (dead["tag"], dead["attempts"], dead["ended_at"][-1]) == ("red", 1, "Z")
+
+
+def test_list_shows_the_newest_of_those_that_have_ended_first(url: str) -> None:
+    async def act(store: Store) -> None:
+        now_ms = await store.now_ms()
+        for number in range(5):
+            await finish_all(store, [job(f"done-{number}")], Done(b"1"), now_ms=now_ms - 60_000 * (5 - number))
+            await kill_all(store, [job(f"dead-{number}")], now_ms=now_ms - 60_000 * (5 - number))
+
+    with_store(url, act)
+
+    first = run("jobs", "list", "--state", "done", "--limit", "2", "--json", url=url)
+    second = run("jobs", "list", "--state", "done", "--cursor", first.document["cursor"], "--json", url=url)
+    recent = run("jobs", "list", "--since", "150s", "--json", url=url)
+
+    assert ids(first) + ids(second) == ["done-4", "done-3", "done-2", "done-1", "done-0"]
+    assert ids(recent) == ["done-4", "done-3", "dead-4", "dead-3"]
+    assert recent.document["cursor"] is None
+
+
+def test_list_is_narrowed_to_a_kind(url: str) -> None:
+    with_store(url, every_state)
+
+    ran = run("jobs", "list", "--kind", "remind", "--json", url=url)
+    nothing = run("jobs", "list", "--kind", "nobody", url=url)
+
+    assert ids(ran) == ["later"]
+    assert nothing.out == "no jobs\n"
+
+
+def test_a_terminal_shows_the_first_part_of_generated_ids_and_other_commands_take_it(file_url: str) -> None:
+    async def act(store: Store) -> None:
+        jobs = [new_job(MAIL, "send", b"1", fresh_id="01a1f4a6-397e-7e28-a661-13ca4c42d9e0")]
+        await store.jobs.enqueue([*jobs, job("a-chosen-id-that-is-rather-long-and-stays")])
+
+    with_store(file_url, act)
+
+    shown = run("jobs", "list", url=file_url, terminal=True)
+    piped = run("jobs", "list", url=file_url)
+    whole = run("jobs", "show", "01a1f4a6-397e…", "--json", url=file_url)
+
+    assert "01a1f4a6-397e…" in shown.out
+    assert "01a1f4a6-397e-7e28-a661-13ca4c42d9e0" not in shown.out
+    assert "a-chosen-id" in shown.out
+    assert "01a1f4a6-397e-7e28-a661-13ca4c42d9e0" in piped.out
+    assert whole.code == 0
+
+
+def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:
+    one, two = "01a1f4a6-397e-7e28-a661-13ca4c42d9e0", "01a1f4a6-397e-7e29-a661-13ca4c42d9e0"
+
+    assert short_ids([one, "mine"]) == {one: "01a1f4a6-397e…", "mine": "mine"}
+    assert short_ids([one, two]) == {one: "01a1f4a6-397e-7e28…", two: "01a1f4a6-397e-7e29…"}
 
 
 def test_list_refuses_a_cursor_that_it_did_not_give(file_url: str) -> None:

@@ -53,7 +53,7 @@ LISTS = [
     ("jobs", "search", "app"),
     ("dead", "list"),
     ("queues",),
-    ("queues", "list", "--all-tenants"),
+    ("queues", "list", "--tenant", "*"),
     ("workers",),
     ("feeds", "list"),
     ("feeds", "items", "*"),
@@ -171,4 +171,4 @@ def test_the_column_beside_what_is_done_counts_failures_and_says_so(url: str) ->
     assert "failures    0; stalls 0" in shown.lines
     assert "failures    1 of 10 attempts; stalls 0 of 3" in waiting.lines
     assert not [line for line in shown.lines if line.startswith("attempts")]
-    assert run("jobs", "list", "--json", url=url).document["jobs"][0]["attempts"] == 0
+    assert [job["attempts"] for job in run("jobs", "list", "--json", url=url).document["jobs"]].count(0) > 0

@@ -45,7 +45,7 @@ def test_queues_are_listed_with_their_counts_and_a_total(url: str) -> None:
     """T34: what waits, runs, ended and died, and since when the first in line is due."""
     with_store(url, every_state)
 
-    ran, everyone = run("queues", url=url), run("queues", "list", "--all-tenants", url=url)
+    ran, everyone = run("queues", url=url), run("queues", "list", "--tenant", "*", url=url)
 
     assert (ran.code, ran.err, everyone.code, everyone.err) == (0, "", 0, "")
     head, _, idle, mail, total = ran.lines
@@ -105,7 +105,7 @@ def test_without_queues_the_command_to_create_one_is_shown(file_url: str) -> Non
     assert fresh.out.startswith("there are no queues yet; the first job of a queue creates it")
     assert stranger.out == (
         "tenant 'stranger' has no queues; tenants with queues: acme, default; choose one with --tenant,"
-        " or --all-tenants\n"
+        " or all of them with --tenant '*'\n"
     )
 
 

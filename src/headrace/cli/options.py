@@ -30,7 +30,10 @@ Url = Annotated[
         help="Store to use: sqlite:///headrace.db (the default), redis://…, postgres://… [env: HEADRACE_URL]",
     ),
 ]
+ALL = "*"
+"""All tenants, as in `format("headrace")` and in the pipelines."""
 Tenant = Annotated[str, typer.Option("--tenant", envvar="HEADRACE_TENANT", help="Tenant to use.")]
+AnyTenant = Annotated[str, typer.Option("--tenant", envvar="HEADRACE_TENANT", help="Tenant to use; * means all.")]
 AnyQueue = Annotated[
     str | None,
     typer.Option("--queue", "-q", envvar="HEADRACE_QUEUE", help="Queue to use; all queues of the tenant by default."),

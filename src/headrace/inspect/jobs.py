@@ -1,7 +1,8 @@
 """Lists the jobs of a tenant's queues, state by state, in bounded steps."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -10,15 +11,16 @@ from headrace.inspect.lookup import queues_of
 from headrace.model.errors import Refused
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import Record, State
-from headrace.model.limits import CURSOR_CHARS_MAX, PAGE_MAX
+from headrace.model.limits import CURSOR_CHARS_MAX, PAGE_MAX, SEARCH_SCAN_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.redact import redact
-from headrace.model.results import Found
+from headrace.model.results import Found, View
 from headrace.model.times import instant_text
 from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.contract.store import Store
 
+P = TypeVar("P")
 STATES = (State.WAITING, State.ACTIVE, State.BLOCKED, State.DONE, State.CANCELLED, State.DEAD)
 """The order of a list: live jobs first, then finished ones."""
 PEEKS_MAX = 50
@@ -71,12 +73,30 @@ class JobPage(Struct, frozen=True):
 
 
 async def list_jobs(
-    store: Store, tenant: str, queue: str | None, state: State | None, *, cursor: str | None, limit: int
+    store: Store,
+    tenant: str,
+    queue: str | None,
+    state: State | None,
+    *,
+    kind: str | None = None,
+    since_ms: int | None = None,
+    cursor: str | None,
+    limit: int,
 ) -> JobPage:
-    """The jobs of a queue or of all queues of a tenant, in one state or in all."""
-    scan = JobScan(store, await queues_of(store, tenant, queue), states_of(state), cursor=cursor)
-    jobs, following = await scan.page(limit)
-    return JobPage([job.row() for job in jobs], following)
+    """The jobs of a queue or of all queues of a tenant, in one state or in all: active ones by the end of their lease,
+    waiting ones as they are handed out, then those that have ended, the newest first.
+
+    With a `kind`, only jobs of it; with `since_ms`, only those that were enqueued or ended since. A page that looks at
+    `SEARCH_SCAN_MAX` jobs ends there.
+    """
+    browsing = JobBrowse(store, await queues_of(store, tenant, queue), state, cursor=cursor)
+    jobs: list[ScannedJob] = []
+    looked = 0
+    while len(jobs) < limit and looked < SEARCH_SCAN_MAX and not browsing.is_over:
+        found = await browsing.take(limit - len(jobs), since_ms)
+        looked += len(found)
+        jobs += [job for job in found if job.is_shown(state, kind, since_ms)]
+    return JobPage([job.row() for job in jobs], await browsing.cursor_if_more())
 
 
 def states_of(state: State | None) -> tuple[State, ...]:
@@ -117,6 +137,14 @@ class ScannedJob(Struct, frozen=True):
             return self.dead_letter.error
         return None if self.record is None else self.record.error
 
+    def is_shown(self, state: State | None, kind: str | None, since_ms: int | None) -> bool:
+        """Whether a list with these filters shows it."""
+        return (
+            state in (None, self.state)
+            and kind in (None, self.body.kind)
+            and (since_ms is None or (self.ended_at_ms or self.body.enqueued_at_ms) >= since_ms)
+        )
+
     def row(self) -> JobRow:
         """The job as a row of a list."""
         body, record = self.body, self.record
@@ -156,6 +184,85 @@ class _Position(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
     state: State
     queue: str
     cursor: str | None
+
+
+class _Place(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a list in the order of views continues."""
+
+    view: View
+    queue: str
+    state: State | None
+    cursor: str | None
+
+
+class JobBrowse:
+    """Walks the views of queues by cursor: a view of all queues, then the next view. A page costs its rows.
+
+    Raises `Refused` (`bad_cursor`) for a cursor of another list.
+    """
+
+    def __init__(
+        self, store: Store, queues: Sequence[Queue], state: State | None, *, cursor: str | None = None
+    ) -> None:
+        self._store, self._state = store, state
+        self._parts = [(view, queue) for view in VIEWS_OF[state] for queue in queues]
+        self._index = 0
+        self._cursor: str | None = None
+        if cursor is not None:
+            place = _read_place(cursor, _Place)
+            parts = [(view, queue.full_name) for view, queue in self._parts]
+            if place.state != state or (place.view, place.queue) not in parts:
+                raise _bad_cursor()
+            self._index, self._cursor = parts.index((place.view, place.queue)), place.cursor
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all views were walked."""
+        return self._index >= len(self._parts)
+
+    async def take(self, limit: int, since_ms: int | None = None) -> list[ScannedJob]:
+        """The next jobs of one view of one queue, sometimes none although more follow; skips the rest of a view with
+        the newest first as soon as one has ended before `since_ms`."""
+        view, queue = self._parts[self._index]
+        page = await self._store.reads.browse(queue, view, cursor=self._cursor, limit=min(limit, PAGE_MAX))
+        jobs = [_browsed(queue, view, found) for found in page.rows]
+        is_past = since_ms is not None and any((job.ended_at_ms or since_ms) < since_ms for job in jobs)
+        self._cursor = None if is_past else page.cursor
+        if self._cursor is None:
+            self._index += 1
+        return jobs
+
+    async def cursor_if_more(self) -> str | None:
+        """The cursor of the next page; None if no job follows, as far as a few calls can tell."""
+        index, cursor = self._index, self._cursor
+        for _ in range(PEEKS_MAX):
+            if self.is_over:
+                return None
+            if await self.take(1):
+                break
+        view, queue = self._parts[index]
+        packed = msgspec.json.encode(_Place(view, queue.full_name, self._state, cursor))
+        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+VIEWS_OF: Mapping[State | None, tuple[View, ...]] = {
+    None: ("active", "next", "later", "blocked", "finished", "dead"),
+    State.ACTIVE: ("active",),
+    State.WAITING: ("next", "later"),
+    State.BLOCKED: ("blocked",),
+    State.DONE: ("finished",),
+    State.CANCELLED: ("finished",),
+    State.DEAD: ("dead",),
+}
+"""The views that show the jobs of a state, and all of them in the order of a list."""
+
+
+def _browsed(queue: Queue, view: View, found: Found) -> ScannedJob:
+    if view == "dead":
+        [dead_letter] = found.dead_letters
+        return ScannedJob(queue, State.DEAD, dead_letter.record, dead_letter=dead_letter)
+    state = State.BLOCKED if view == "blocked" else found.state
+    return ScannedJob(queue, state, _body(found, state), found=found)
 
 
 class JobScan:
@@ -253,14 +360,21 @@ def _body(found: Found, state: State) -> Record | FinishedJob:
 
 
 def _read_cursor(cursor: str, states: Sequence[State], queues: Sequence[Queue]) -> tuple[int, str | None]:
+    position = _read_place(cursor, _Position)
+    names = [queue.full_name for queue in queues]
+    if position.queue not in names or position.state not in states:
+        raise _bad_cursor()
+    return states.index(position.state) * len(queues) + names.index(position.queue), position.cursor
+
+
+def _read_place(cursor: str, place: type[P]) -> P:
     try:
-        cursor = cursor[: 4 * CURSOR_CHARS_MAX]
+        cursor = cursor[: 8 * CURSOR_CHARS_MAX]
         packed = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), b"-_", validate=True)
-        position = msgspec.json.decode(packed, type=_Position)
-        queue = [queue.full_name for queue in queues].index(position.queue)
-        index = states.index(position.state) * len(queues) + queue
+        return msgspec.json.decode(packed, type=place)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise Refused(
-            "bad_cursor", "the cursor does not belong to a list with these options; start without a cursor"
-        ) from error
-    return index, position.cursor
+        raise _bad_cursor() from error
+
+
+def _bad_cursor() -> Refused:
+    return Refused("bad_cursor", "the cursor does not belong to a list with these options; start without a cursor")

@@ -1,12 +1,14 @@
 """`headrace jobs list` and `search`: pages through the jobs of a queue or tenant, and finds jobs by text or filter."""
 
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from headrace.cli.exit_codes import NO, OK, STOPPED
-from headrace.cli.jobs.options import AnyState, Kind, NewerThan, OlderThan, Tag
+from headrace.cli.jobs.options import AnyState, Kind, NewerThan, OlderThan, Since, Tag
 from headrace.cli.options import TENANT, AnyQueue, Cursor, Json, Limit, Tenant, Url
 from headrace.cli.output import Output, counted
 from headrace.cli.store_access import with_store
@@ -14,10 +16,13 @@ from headrace.inspect.jobs import JobPage, JobRow, list_jobs
 from headrace.inspect.search import SearchResult, read_filter, search_jobs
 from headrace.model.job import State
 from headrace.model.limits import SEARCH_SCAN_MAX
-from headrace.model.times import ago_text, duration_text
+from headrace.model.times import ago_text, duration_text, read_past_ms
 from headrace.stores.contract.store import Store
 
 COLUMNS = ("id", "kind", "state", "failures#", "when", "tag")
+GENERATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+SHORT_ID_CHARS = 13
+"""The part of a generated id that is its time."""
 SPARE = ("tag", "failures", "kind")
 """Columns to drop in a narrow terminal, the least needed first."""
 Text = Annotated[
@@ -35,21 +40,27 @@ def list_command(
     tenant: Tenant = TENANT,
     queue: AnyQueue = None,
     state: AnyState = None,
+    kind: Kind = None,
+    since: Since = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     json: Json = False,
 ) -> None:
-    """List jobs: live ones first, then finished ones.
+    """List jobs: live ones, then those that have ended, the newest first.
 
-    Each state is listed by queue, then by id. An active id with a blocked job behind it is listed in both states.
+    Active jobs come by the end of their lease, waiting ones in the order in which they are handed out; each queue by
+    itself. An active id with a blocked job behind it is listed in both states. A terminal shows the first part of
+    generated ids, enough to tell them apart; other commands take it with its dots.
 
-    Example: headrace jobs list --state active
+    Example: headrace jobs list --state done --since 10m
     """
     output = Output(json=json)
 
     async def look(store: Store) -> tuple[JobPage, int]:
-        page = await list_jobs(store, tenant, queue, state, cursor=cursor, limit=limit)
-        return page, await store.now_ms()
+        now_ms = await store.now_ms()
+        since_ms = None if since is None else read_past_ms("since", since, now_ms)
+        page = await list_jobs(store, tenant, queue, state, kind=kind, since_ms=since_ms, cursor=cursor, limit=limit)
+        return page, now_ms
 
     page, now_ms = with_store(url, look)
     output.document(page)
@@ -60,16 +71,26 @@ def list_command(
 
 def print_jobs(output: Output, jobs: Sequence[JobRow], now_ms: int, *, empty: str) -> None:
     """Print jobs as a table, with their queues if there are several."""
+    ids = [job.id for job in jobs]
+    shown = short_ids(ids) if sys.stdout.isatty() else dict(zip(ids, ids, strict=True))
     if len({job.queue for job in jobs}) > 1:
-        cells = [(job.queue, *_cells(job, now_ms)) for job in jobs]
+        cells = [(job.queue, *_cells(job, shown, now_ms)) for job in jobs]
         output.table(("queue", *COLUMNS), cells, empty=empty, spare=SPARE)
     else:
-        output.table(COLUMNS, [_cells(job, now_ms) for job in jobs], empty=empty, spare=SPARE)
+        output.table(COLUMNS, [_cells(job, shown, now_ms) for job in jobs], empty=empty, spare=SPARE)
 
 
-def _cells(job: JobRow, now_ms: int) -> tuple[object, ...]:
+def short_ids(ids: Sequence[str]) -> dict[str, str]:
+    """Ids as a terminal shows them: generated ones by their first part, as long as it takes to tell them apart."""
+    generated = {id for id in ids if GENERATED_ID.fullmatch(id)}
+    sizes = range(SHORT_ID_CHARS, max(map(len, generated), default=0))
+    size = next((size for size in sizes if len({id[:size] for id in generated}) == len(generated)), None)
+    return {id: id if size is None or id not in generated else f"{id[:size]}…" for id in ids}
+
+
+def _cells(job: JobRow, shown: Mapping[str, str], now_ms: int) -> tuple[object, ...]:
     """A row under COLUMNS."""
-    return job.id, job.kind, job.state.value, job.attempts, _when(job, now_ms), job.tag
+    return shown[job.id], job.kind, job.state.value, job.attempts, _when(job, now_ms), job.tag
 
 
 def _when(job: JobRow, now_ms: int) -> str:

@@ -29,6 +29,10 @@ OlderThan = Annotated[
 NewerThan = Annotated[
     str | None, typer.Option("--newer-than", metavar="TIME", help="Only jobs enqueued since: 30m, 2d, or an instant.")
 ]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Only jobs enqueued or ended since: 30m, 2d, or an instant."),
+]
 Everything = Annotated[bool, typer.Option("--all", help="Select all jobs.")]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Jobs to select; or select them by filter.")]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="Job to show.")]

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.exit_codes import NO, OK
-from headrace.cli.options import Json, Url, option_groups
+from headrace.cli.options import ALL, Json, Url, option_groups
 from headrace.cli.output import Output, counted, one_line
 from headrace.cli.pipeline.options import (
-    ALL,
     FOLDER,
     Dir,
     Rows,

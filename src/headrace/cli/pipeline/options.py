@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from msgspec import Struct
 
-from headrace.cli.options import Url
+from headrace.cli.options import ALL, Url
 from headrace.cli.parse import pairs
 from headrace.cli.store_access import resolve_url
 from headrace.model.errors import BadConfig
@@ -17,7 +17,6 @@ from headrace.stores.open import with_whole_path
 if TYPE_CHECKING:
     from headrace.pipeline.storage.location import Location
 
-ALL = "*"
 FOLDER = "headrace-data"
 MASTER = "local[*]"
 

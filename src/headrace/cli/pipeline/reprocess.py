@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
 import typer
 
-from headrace.cli.options import DryRun, Json, Url, Yes, option_groups
+from headrace.cli.options import ALL, DryRun, Json, Url, Yes, option_groups
 from headrace.cli.output import Output, one_line
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import (
-    ALL,
     FOLDER,
     EventOptions,
     Queues,

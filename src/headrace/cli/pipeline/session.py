@@ -11,9 +11,9 @@ from msgspec.structs import asdict
 
 from headrace.cli.bulk import batches
 from headrace.cli.main import TRACEBACK
+from headrace.cli.options import ALL
 from headrace.cli.output import Output, counted
 from headrace.cli.pipeline.options import (
-    ALL,
     FOLDER,
     SparkEngine,
     SparkOptions,

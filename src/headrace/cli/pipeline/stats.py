@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.exit_codes import INTERRUPTED, OK
-from headrace.cli.options import Json, option_groups
+from headrace.cli.options import ALL, Json, option_groups
 from headrace.cli.output import Output, counted
 from headrace.cli.parse import typed_duration
 from headrace.cli.pipeline.options import (
-    ALL,
     EventOptions,
     EventsMax,
     Every,

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.options import AppName, Json, Url, option_groups
+from headrace.cli.options import ALL, AppName, Json, Url, option_groups
 from headrace.cli.output import Output, counted, one_line
 from headrace.cli.pipeline.options import (
-    ALL,
     Days,
     EventOptions,
     Queues,

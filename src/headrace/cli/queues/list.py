@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.options import TENANT, Json, Tenant, Url
+from headrace.cli.options import ALL, TENANT, AnyTenant, Json, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.parse import value_text
 from headrace.cli.store_access import with_store
@@ -16,7 +16,6 @@ from headrace.model.times import duration_text
 from headrace.stores.catalog import all_tenants
 from headrace.stores.contract.store import Store
 
-AllTenants = Annotated[bool, typer.Option("--all-tenants", "-A", help="Show the queues of all tenants.")]
 COLUMNS = (
     "queue",
     "shards#",
@@ -35,20 +34,20 @@ SPARE = ("cancelled", "done", "blocked", "later", "shards", "dead", "oldest due"
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Queue to use; a fail queue is called NAME.fail.")]
 
 
-def list_command(url: Url = None, tenant: Tenant = TENANT, all_tenants: AllTenants = False, json: Json = False) -> None:
+def list_command(url: Url = None, tenant: AnyTenant = TENANT, json: Json = False) -> None:
     """List queues with their counts; `headrace queues` does the same.
 
-    Example: headrace queues list --all-tenants
+    Example: headrace queues list --tenant '*'
     """
-    output, only = Output(json=json), None if all_tenants else tenant
+    output, only = Output(json=json), None if tenant == ALL else tenant
     found, tenants = with_store(url, lambda store: _look(store, only))
     output.document(found)
     if not found.queues:
         output.say(_empty_text(only, tenants))
         return
     rows, total = found.queues, found.total
-    columns = ("tenant", *COLUMNS) if all_tenants else COLUMNS
-    cells = [(row.tenant, *queue_cells(row)) if all_tenants else queue_cells(row) for row in rows]
+    columns = COLUMNS if only is not None else ("tenant", *COLUMNS)
+    cells = [queue_cells(row) if only is not None else (row.tenant, *queue_cells(row)) for row in rows]
     output.table(columns, cells, empty="", spare=SPARE)
     output.say(
         f"{len(rows):,} {'queue' if len(rows) == 1 else 'queues'}: {total.waiting:,} waiting ({total.later:,} later),"
@@ -68,7 +67,7 @@ def _empty_text(tenant: str | None, tenants: list[str]) -> str:
         return "there are no queues yet; the first job of a queue creates it: headrace enqueue KIND"
     return (
         f"tenant {tenant!r} has no queues; tenants with queues: {names_text(tenants)}; choose one with --tenant, or"
-        " --all-tenants"
+        " all of them with --tenant '*'"
     )
 
 

@@ -17,7 +17,7 @@ from tests.pipeline.busy_journal import bustle
 from tests.pipeline.filled_journals import fill_store
 from tests.pipeline.flows.fleet_runs import check_once, send
 from tests.pipeline.shared_stores import fresh_url
-from tests.pipeline.writes import events, shown, waiting
+from tests.pipeline.writes import counts_of, events, waiting
 
 pytestmark = pytest.mark.parametrize("spark", ["standalone"], indirect=True)
 
@@ -45,7 +45,7 @@ def test_executors_of_two_workers_read_a_journal_and_enqueue_jobs(spark: SparkSe
 
     assert dict(map(tuple, found)) == dict(events(url, MAIL))
     assert executors == 2
-    assert shown(written) == {"created": 1_000}
+    assert counts_of(written) == {"created": 1_000}
     assert len(waiting(url, BULK)) == 1_000
 
 

@@ -21,7 +21,7 @@ from tests.pipeline.shared_stores import SERVED, fresh_url
 from tests.pipeline.test_write_streams import (  # noqa: F401
     test_a_batch_that_failed_in_its_midst_is_exact_when_it_runs_again_in_six_tasks_instead_of_two,
 )
-from tests.pipeline.writes import drain, events, shown
+from tests.pipeline.writes import counts_of, drain, events
 
 MAIL = Queue("mail", shards=2)
 ROWS = 2_000
@@ -78,5 +78,5 @@ def test_a_task_that_spark_runs_again_after_its_jobs_were_claimed_makes_no_block
 
     drain(url, MAIL)
     found = events(url, MAIL)
-    assert shown(written) == {"created": ROWS}
+    assert counts_of(written) == {"created": ROWS}
     assert (found["enqueued"], found["updated"], found["blocked"], found["unblocked"]) == (ROWS, 0, 0, 0)

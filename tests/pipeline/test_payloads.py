@@ -215,7 +215,7 @@ def test_a_journal_has_no_payloads_unless_they_are_asked_for(file_url: str) -> N
     rows = Batch(url=file_url, tenant="acme").rows
 
     assert tuple(rows[0]) == JOURNAL.names
-    with pytest.raises(BadConfig, match="option columns names 'payload', which is not there"):
+    with pytest.raises(BadConfig, match="option columns names 'payload', which does not exist"):
         Batch(url=file_url, tenant="acme", columns="payload")
     with pytest.raises(BadConfig, match="has no option 'payloads' to read results"):
         Batch(url=file_url, tenant="acme", what="results", payloads="true")

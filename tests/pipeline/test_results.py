@@ -54,7 +54,7 @@ def results(rows: Sequence[Row] | None) -> list[tuple[Any, ...]]:
     return sorted((row["queue"], row["id"], row["kept"], row["result"]) for row in rows or [])
 
 
-def shown(queue: str, *ids: str) -> list[tuple[Any, ...]]:
+def result_rows(queue: str, *ids: str) -> list[tuple[Any, ...]]:
     return [(queue, id, True, f'{{"of":"{id}"}}') for id in ids]
 
 
@@ -67,8 +67,8 @@ def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(u
         finish(url, done("b"))
         second, third = run.batch(), run.batch()
 
-    assert results(first) == [*shown("mail", "a"), ("mail", "none", True, None)]
-    assert (results(second), third) == (shown("mail", "b"), None)
+    assert results(first) == [*result_rows("mail", "a"), ("mail", "none", True, None)]
+    assert (results(second), third) == (result_rows("mail", "b"), None)
     finished_job = call_store(url, lambda store: store.reads.finished_job(MAIL, "a"))
     assert first is not None
     assert finished_job is not None
@@ -106,7 +106,7 @@ def test_a_result_that_is_gone_or_of_a_later_run_has_kept_false(url: str) -> Non
         ("mail", "again", False, None),
         ("mail", "again", True, '"later"'),
         ("mail", "gone", False, None),
-        *shown("mail", "stays"),
+        *result_rows("mail", "stays"),
     ]
 
 
@@ -120,7 +120,7 @@ def test_a_result_is_known_again_although_a_clock_went_back(url: str) -> None:
     with playing(url=url, what="results", tenant="acme") as run:
         rows = run.batch()
 
-    assert results(rows) == shown("mail", *"abcde", "early", "f")
+    assert results(rows) == result_rows("mail", *"abcde", "early", "f")
 
 
 def test_a_limited_stream_of_results_reaches_the_end_and_goes_on_from_its_checkpoint(url: str) -> None:
@@ -135,7 +135,7 @@ def test_a_limited_stream_of_results_reaches_the_end_and_goes_on_from_its_checkp
 
     # One task, and more results than one look at the store may ask for.
     assert (run.partitions, [len(batch) for batch in rest]) == (1, [1_200])
-    assert results([*(first or []), *rest[0]]) == sorted(shown("news", *ids))
+    assert results([*(first or []), *rest[0]]) == sorted(result_rows("news", *ids))
 
 
 def test_columns_of_the_event_alone_need_no_look_at_finished_jobs(tmp_path: Path) -> None:

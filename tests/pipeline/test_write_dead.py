@@ -19,7 +19,7 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
 from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
-from tests.pipeline.writes import FAILED, Batch, Row, batches, drain, events, schema_of, shown, waiting, work, write
+from tests.pipeline.writes import FAILED, Batch, Row, batches, counts_of, drain, events, schema_of, waiting, work, write
 
 MAIL = Queue("mail", shards=2)
 NAMED = "queue string, shard int, dead_letter bigint, kind string"
@@ -60,8 +60,8 @@ def test_dead_letters_named_by_rows_are_replayed_and_other_columns_do_not_matter
     first = write(NAMED, rows[:3], [*rows[3:5], rows[0]], url=url, what="dead", delay="1h")
     again = write(NAMED, rows[:5], url=url, what="dead", run="again")
 
-    assert shown(first) == {"replayed": 5, "folded": 1}
-    assert shown(again) == {"not_found": 5}
+    assert counts_of(first) == {"replayed": 5, "folded": 1}
+    assert counts_of(again) == {"not_found": 5}
     found = waiting(url, MAIL)
     assert [record.id for record in found] == [f"job-{number}" for number in range(5)]
     assert all(record.run_at_ms - record.enqueued_at_ms >= 3_600_000 for record in found)
@@ -76,7 +76,7 @@ def test_a_task_that_runs_again_counts_what_it_replayed_before_it_failed_and_rep
     batch.task(rows)
     written = batch.commit()
 
-    assert shown(written) == {"replayed": 6}
+    assert counts_of(written) == {"replayed": 6}
     assert events(url, MAIL)["replayed"] == 6
 
 
@@ -95,7 +95,7 @@ def test_an_id_names_its_newest_dead_letter_and_an_older_one_is_not_replayed_by_
     written = batch.commit()
 
     assert drained == 1
-    assert shown(written) == {"replayed": 2, "folded": 1, "not_found": 1}
+    assert counts_of(written) == {"replayed": 2, "folded": 1, "not_found": 1}
     assert events(url, MAIL)["replayed"] == 2
 
 
@@ -107,8 +107,8 @@ def test_a_dead_letter_whose_id_is_in_use_stays_and_rows_that_name_none_are_refu
     written = write(NAMED, [row, *bad], url=url, what="dead", refusals="count")
     by_id = write("id string", [{"id": "job"}], url=url, what="dead", queue="mail", run="by id")
 
-    assert shown(written) == {"in_use": 1, "refused": {"unknown_queue": 1, "bad_dead_letter": 2}}
-    assert shown(by_id) == {"in_use": 1}
+    assert counts_of(written) == {"in_use": 1, "refused": {"unknown_queue": 1, "bad_dead_letter": 2}}
+    assert counts_of(by_id) == {"in_use": 1}
 
 
 async def test_a_replay_that_is_not_answered_is_looked_up_before_it_is_asked_for_again() -> None:
@@ -163,5 +163,5 @@ def test_spark_writes_the_dead_letters_that_it_has_read_back(spark: SparkSession
 
     written = replay(dead_letters.where("id like 'job-1%'"), url, keepCounts=True)
 
-    assert shown(written) == {"replayed": 11}
+    assert counts_of(written) == {"replayed": 11}
     assert len(waiting(url, MAIL)) == 11

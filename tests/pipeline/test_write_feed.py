@@ -10,7 +10,7 @@ from headrace.model.feed import FeedName, FeedType
 from headrace.pipeline.sinks import publish
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
-from tests.pipeline.writes import Batch, Row, shown, write
+from tests.pipeline.writes import Batch, Row, counts_of, write
 
 STATS = FeedName("stats")
 COLUMNS = "id string, item string"
@@ -57,9 +57,9 @@ def test_items_are_published_once_edited_where_they_differ_and_left_alone_otherw
     unmoved = changes(url)
     edited = write(COLUMNS, [*rows_of(range(2), 7), *rows_of(range(2, 4))], run="edited", **options)
 
-    assert [shown(each) for each in (first, again)] == [{"written": 5, "folded": 1}, {"unchanged": 5}]
+    assert [counts_of(each) for each in (first, again)] == [{"written": 5, "folded": 1}, {"unchanged": 5}]
     assert unmoved == before
-    assert shown(edited) == {"written": 2, "unchanged": 2}
+    assert counts_of(edited) == {"written": 2, "unchanged": 2}
     assert dict(items(url)) == {f"item {number}": b'{"value":%d}' % (7 if number < 2 else 0) for number in range(5)}
 
 
@@ -72,7 +72,7 @@ def test_a_task_that_runs_again_counts_what_it_published_before_it_failed(url: s
     batch.task(rows_of(range(6)))
     written = batch.commit()
 
-    assert shown(written) == {"written": 6}
+    assert counts_of(written) == {"written": 6}
     assert changes(url) == before + 2
 
 
@@ -83,8 +83,8 @@ def test_an_item_without_an_id_is_known_by_what_it_says(url: str) -> None:
     first = write("item array<int>", [{"item": [1]}, {"item": [2]}, {"item": [1]}], **options)
     again = write(COLUMNS, [{"id": None, "item": "[2]"}, {"id": None, "item": "[3]"}], run="again", **options)
 
-    assert shown(first) == {"written": 2, "folded": 1}
-    assert shown(again) == {"written": 1, "unchanged": 1}
+    assert counts_of(first) == {"written": 2, "folded": 1}
+    assert counts_of(again) == {"written": 1, "unchanged": 1}
     assert [item for _, item in items(url)] == [b"[1]", b"[2]", b"[3]"]
 
 
@@ -95,7 +95,7 @@ def test_an_item_of_a_sorted_feed_keeps_its_place_when_it_is_edited(url: str) ->
 
     written = write(COLUMNS, rows_of(range(3, -1, -1), 7), run="edited", refusals="count", **options)
 
-    assert shown(written) == {"written": 3, "refused": {"full": 1}}
+    assert counts_of(written) == {"written": 3, "refused": {"full": 1}}
     assert items(url) == [(f"item {number}", b'{"value":7}') for number in range(3)]
 
 
@@ -146,5 +146,5 @@ def test_spark_publishes_a_frame(spark: SparkSession, url: str) -> None:
 
     written = publish(frame, url, feed="stats")
 
-    assert shown(written) == {"written": 50}
+    assert counts_of(written) == {"written": 50}
     assert dict(items(url)) == {f"item {number}": b'{"value":%d}' % number for number in range(50)}

@@ -39,7 +39,7 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
 from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
-from tests.pipeline.writes import Batch, Row, batches, drain, events, schema_of, shown, waiting, write
+from tests.pipeline.writes import Batch, Row, batches, counts_of, drain, events, schema_of, waiting, write
 
 MAIL = Queue("mail", shards=3)
 KEYED = "kind string, payload string, key string"
@@ -79,7 +79,7 @@ def test_a_row_says_everything_about_its_job(url: str) -> None:
 
     written = write(ALL_COLUMNS, [row, nothing], url=url, shards="2")
 
-    assert shown(written) == {"created": 2}
+    assert counts_of(written) == {"created": 2}
     [full] = waiting(url, Queue("mail", "acme", 2))
     ms = int(at.timestamp() * 1_000)
     assert (full.id, full.kind, full.payload, full.run_at_ms, full.tag) == ("x", "k", b'{"a": 1}', ms, "t")
@@ -101,9 +101,9 @@ def test_rows_written_again_after_workers_have_drained_them_make_no_job(url: str
     other_order = [dict(reversed(row.items())) for row in plain(range(10))]
     turned = write("payload string, kind string", other_order, url=url, queue="mail", run="turned")
 
-    assert (shown(first), drained) == ({"created": 2_500}, 2_500)
-    assert shown(again) == {"duplicate": 2_500}
-    assert (shown(by_hand), drained_by_hand, shown(turned)) == ({"created": 10}, 10, {"duplicate": 10})
+    assert (counts_of(first), drained) == ({"created": 2_500}, 2_500)
+    assert counts_of(again) == {"duplicate": 2_500}
+    assert (counts_of(by_hand), drained_by_hand, counts_of(turned)) == ({"created": 10}, 10, {"duplicate": 10})
     assert events(url, MAIL)["enqueued"] == 2_510
 
 
@@ -120,7 +120,7 @@ def test_a_task_that_runs_again_after_its_jobs_were_claimed_makes_no_blocked_job
 
     assert 1_000 <= done <= 1_500
     assert active > 0
-    assert shown(written) == {"created": 2_000}
+    assert counts_of(written) == {"created": 2_000}
     found = events(url, Queue("mail"))
     assert (found["enqueued"], found["blocked"], found["updated"]) == (2_000, 0, 0)
 
@@ -133,8 +133,8 @@ def test_equal_rows_are_one_job_and_counted_wherever_they_stand(url: str) -> Non
     apart = write(KEYED, keyed_apart, url=url, queue="mail", run="apart")
 
     # Five payloads and the other kind, of twelve rows.
-    assert shown(written) == {"created": 6, "folded": 6}
-    assert shown(apart) == {"created": 3}
+    assert counts_of(written) == {"created": 6, "folded": 6}
+    assert counts_of(apart) == {"created": 3}
 
 
 def test_a_row_without_a_kind_takes_that_of_the_options_and_another_kind_is_another_job(url: str) -> None:
@@ -144,7 +144,7 @@ def test_a_row_without_a_kind_takes_that_of_the_options_and_another_kind_is_anot
     other = write("payload string", rows, url=url, queue="mail", kind="b", run="other")
     named = write(PLAIN, [{"kind": None, "payload": "1"}], url=url, queue="mail", kind="a", run="named")
 
-    assert [shown(each) for each in (first, other, named)] == [{"created": 2}, {"created": 2}, {"duplicate": 1}]
+    assert [counts_of(each) for each in (first, other, named)] == [{"created": 2}, {"created": 2}, {"duplicate": 1}]
 
 
 def test_a_known_id_is_updated_or_waits_and_the_later_row_of_a_task_wins(url: str) -> None:
@@ -159,7 +159,7 @@ def test_a_known_id_is_updated_or_waits_and_the_later_row_of_a_task_wins(url: st
     written = batch.commit()
 
     assert taken.record.id == "a"
-    assert shown(written) == {"updated": 3, "blocked": 3}
+    assert counts_of(written) == {"updated": 3, "blocked": 3}
     assert [(record.id, record.payload) for record in waiting(url, Queue("mail"))] == [("b", b"4")]
 
 
@@ -168,7 +168,7 @@ def test_an_earlier_run_whose_keys_live_longer_is_not_taken_for_this_one(url: st
 
     again = write(KEYED, keyed(range(2)), url=url, queue="mail", keyTtl="1d", run="again")
 
-    assert shown(again) == {"duplicate": 2}
+    assert counts_of(again) == {"duplicate": 2}
 
 
 def test_refused_rows_are_counted_by_reason_and_all_others_are_written(url: str) -> None:
@@ -197,7 +197,7 @@ def test_refused_rows_are_counted_by_reason_and_all_others_are_written(url: str)
 
     written = batch.report()
     reasons = {"conflict": 1, "full": 1, "bad_payload": 1, "bad_key": 1, "bad_kind": 1, "bad_queue": 2}
-    assert shown(written) == {"created": 2, "refused": reasons | {"bad_tenant": 1, "bad_priority": 1}}
+    assert counts_of(written) == {"created": 2, "refused": reasons | {"bad_tenant": 1, "bad_priority": 1}}
     assert str(refused.value).startswith("rows were refused, all others are written: of 11 rows 2 created, 9 refused (")
     assert "bad_queue 2" in str(refused.value)
     assert written.examples["conflict"] == (
@@ -222,7 +222,7 @@ def test_refused_rows_can_be_counted_only_as_those_of_a_queue_that_was_made_othe
     batch.take(rows())
     written = batch.commit()
 
-    assert shown(written) == {"created": 1, "refused": {"wrong_shards": 1, "bad_payload": 1}}
+    assert counts_of(written) == {"created": 1, "refused": {"wrong_shards": 1, "bad_payload": 1}}
     assert written.examples["wrong_shards"].endswith(
         "queue 'news' was created with another number of shards meanwhile; write again"
     )
@@ -241,7 +241,7 @@ def test_what_is_no_text_is_written_as_json(file_url: str) -> None:
     written = write(columns, rows, url=file_url, queue="mail", kind="k", refusals="count")
     write("payload array<int>", [{"payload": [1, 2]}], url=file_url, queue="list", kind="k", run="list")
 
-    assert shown(written) == {"created": 2, "refused": {"bad_payload": 1}}
+    assert counts_of(written) == {"created": 2, "refused": {"bad_payload": 1}}
     assert {record.payload for record in waiting(file_url, Queue("mail"))} == {
         b"null",
         b'{"at":"2030-01-01T00:00:00Z","d":1.50,"l":[1.5,null],"m":{"a":1,"b":2},"n":1}',
@@ -256,7 +256,7 @@ def test_a_key_that_cannot_be_one_is_hashed_and_still_known(file_url: str) -> No
     again = write("kind string, key string", rows[::-1], url=file_url, queue="mail", run="again")
     elsewhere = write("kind string, key string", rows, url=file_url, queue="mail", name="else", run="else")
 
-    assert [shown(each) for each in (first, again, elsewhere)] == [{"created": 3}, {"duplicate": 3}, {"created": 3}]
+    assert [counts_of(each) for each in (first, again, elsewhere)] == [{"created": 3}, {"duplicate": 3}, {"created": 3}]
 
 
 async def test_the_later_of_two_rows_with_one_id_wins_however_slow_the_first_is() -> None:
@@ -286,7 +286,7 @@ def test_beyond_what_can_be_counted_exactly_the_counts_are_bounds() -> None:
 
     written = total("jobs", WriteRun("run", 1, this_host()), [tally, WriteTally()], 2)
 
-    assert shown(written) == {"created": 29_999_000, "folded": 990, "refused": {"full": 10}}
+    assert counts_of(written) == {"created": 29_999_000, "folded": 990, "refused": {"full": 10}}
     assert written.sentence() == (
         "of 30,000,000 rows 29,999,000 created, 990 folded (at least, folded at most), 10 refused (full 10);"
         " for example: it is full"
@@ -343,8 +343,8 @@ def test_spark_writes_a_frame_and_gives_the_counts(spark: SparkSession, url: str
     drained = drain(url, MAIL)
     again = enqueue(frame.coalesce(1), url, queue="mail")
 
-    assert (shown(first), drained) == ({"created": 2_000}, 2_000)
-    assert shown(again) == {"duplicate": 2_000}
+    assert (counts_of(first), drained) == ({"created": 2_000}, 2_000)
+    assert counts_of(again) == {"duplicate": 2_000}
 
 
 def test_spark_shows_the_sentence_of_a_write_that_is_refused(spark: SparkSession, file_url: str) -> None:

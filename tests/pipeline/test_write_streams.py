@@ -17,7 +17,7 @@ from headrace.model.names import Queue
 from headrace.pipeline.source.sink.result import Written
 from headrace.stores.open import open_store
 from tests.pipeline.shared_stores import ONE_OF_SERVED, fresh_url
-from tests.pipeline.writes import REPORT, drain, events, reported, shown
+from tests.pipeline.writes import REPORT, counts_of, drain, events, reported
 from tests.support.servers import PASSWORD
 
 MAIL = Queue("mail", shards=2)
@@ -97,9 +97,9 @@ def test_a_batch_that_failed_in_its_midst_is_exact_when_it_runs_again_in_six_tas
 
     assert (drained, drain(url, MAIL)) == (ROWS // 2, ROWS // 2 + 5)
     assert events(url, MAIL)["enqueued"] == ROWS + 5
-    assert shown(written(url, again, 0)) == {"created": ROWS}
-    assert shown(written(url, again, 1)) == {"created": 5, "duplicate": 10}
-    assert [shown(written(url, other, batch)) for batch in (0, 1)] == [{"duplicate": ROWS}, {"duplicate": 15}]
+    assert counts_of(written(url, again, 0)) == {"created": ROWS}
+    assert counts_of(written(url, again, 1)) == {"created": 5, "duplicate": 10}
+    assert [counts_of(written(url, other, batch)) for batch in (0, 1)] == [{"duplicate": ROWS}, {"duplicate": 15}]
     assert PASSWORD not in str(again.lastProgress)
 
 
@@ -116,7 +116,7 @@ def test_refused_rows_fail_the_query_with_a_sentence_and_other_modes_than_append
     ):
         query.awaitTermination(SECONDS_MAX)
 
-    assert shown(written(url, query, 0)) == {"created": 2, "refused": {"bad_payload": 1}}
+    assert counts_of(written(url, query, 0)) == {"created": 2, "refused": {"bad_payload": 1}}
     complete = frame.groupBy("kind").count().selectExpr("kind").writeStream.format("headrace").outputMode("complete")
     options = {"url": url, "queue": "mail", "checkpointLocation": str(tmp_path / "other")}
     with pytest.raises(StreamingQueryException, match=r"added, never overwritten; write with .*outputMode\('append'\)"):

@@ -127,7 +127,7 @@ def write(columns: str | StructType, *tasks: Sequence[Row], **options: str) -> W
     return batch.commit()
 
 
-def shown(written: Written) -> dict[str, object]:
+def counts_of(written: Written) -> dict[str, object]:
     """The counts that are not zero."""
     found: dict[str, object] = {name: count for name, count in written.counts().items() if count}
     assert sum(written.counts().values()) + sum(written.refused.values()) == written.rows

@@ -26,7 +26,7 @@ def quiet(spark: SparkSession) -> Iterator[None]:
     spark.sparkContext.setLogLevel("ERROR")
 
 
-def shown(report: IngestReport) -> dict[str, object]:
+def counts_of(report: IngestReport) -> dict[str, object]:
     """The counts that are not zero, which add up."""
     assert sum(report.counts().values()) + sum(report.refused.values()) == report.rows
     counts: dict[str, object] = {name: count for name, count in report.counts().items() if count}

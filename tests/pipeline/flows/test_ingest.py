@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.names import Queue
 from headrace.pipeline import Mapping, ingest_rows, read_refused
-from tests.pipeline.flows.ingest_runs import is_untouched, quiet, shown, url
+from tests.pipeline.flows.ingest_runs import counts_of, is_untouched, quiet, url
 from tests.pipeline.writes import drain, events, waiting
 
 __all__ = ["quiet", "url"]
@@ -40,9 +40,9 @@ def test_rows_whose_jobs_have_finished_make_no_job_when_they_are_ingested_again(
     drained_by_row = drain(url, SIGN_UPS)
     again_by_row = ingest_rows(whole, url, {"tag": "id"}, **(to | {"name": "rows"}))
 
-    assert (shown(first), drained, shown(again)) == ({"created": 300}, 300, {"duplicate": 300})
-    assert (shown(by_row), drained_by_row) == ({"created": 299, "folded": 10}, 299)
-    assert shown(again_by_row) == {"duplicate": 299}
+    assert (counts_of(first), drained, counts_of(again)) == ({"created": 300}, 300, {"duplicate": 300})
+    assert (counts_of(by_row), drained_by_row) == ({"created": 299, "folded": 10}, 299)
+    assert counts_of(again_by_row) == {"duplicate": 299}
     assert events(url, SIGN_UPS)["enqueued"] == 599
 
 
@@ -70,7 +70,7 @@ def test_a_mapping_fills_every_column_of_a_job_and_casts_what_loses_nothing(spar
     report = ingest_rows(rows, url, mapping, name="every")
 
     [job] = waiting(url, Queue("b", "acme"))
-    assert shown(report) == {"created": 1}
+    assert counts_of(report) == {"created": 1}
     assert (job.id, job.kind, job.payload, job.tag) == ("7", "welcome", b'{"day":"2041-01-01","n":7}', "7")
     assert (job.run_at_ms, job.policy.expires_at_ms) == (2_209_086_245_000, 2_240_611_200_000)
     assert (job.policy.priority, job.policy.timeout_ms, job.headers) == (3, 60_000, {"from": "b"})
@@ -95,8 +95,8 @@ def test_refused_rows_are_kept_with_the_reason_and_the_others_are_jobs(
     again = ingest_rows(people(spark, 9).where("id = 7"), url, mapping, refused=folder, **to)
 
     wrong = {"conflict": 1, "no_mail": 1, "bad_run_at": 1, "bad_delay_ms": 1, "bad_payload": 1}
-    assert shown(ingested) == {"created": 2, "refused": wrong}
-    assert shown(again) == {"refused": {"bad_payload": 1}}
+    assert counts_of(ingested) == {"created": 2, "refused": wrong}
+    assert counts_of(again) == {"refused": {"bad_payload": 1}}
     kept = {(row.run, row.key): row for row in read_refused(spark, folder).collect()}
     assert {key for _, key in kept} == {"1", "4", "5", "6", "7"}
     assert len(kept) == 6
@@ -124,7 +124,7 @@ def test_a_compound_key_distinguishes_microseconds_and_is_missing_when_all_parts
     by_struct = ingest_rows(rows, url, {"payload": "n", "key": "struct(n, at)"}, name="struct", **to)
     by_array = ingest_rows(rows, url, {"payload": "n", "key": "array(string(n), string(at))"}, name="array", **to)
 
-    assert shown(by_struct) == shown(by_array) == {"created": 2, "refused": {"bad_key": 2}}
+    assert counts_of(by_struct) == counts_of(by_array) == {"created": 2, "refused": {"bad_key": 2}}
 
 
 WRONG: dict[str, tuple[dict[str, str], str]] = {
@@ -223,7 +223,7 @@ def test_a_dry_run_counts_the_jobs_and_writes_nothing(spark: SparkSession, url: 
     written = ingest_rows(people(spark, 20), url, mapping, **to)
     after = ingest_rows(rows, url, mapping, dry_run=True, **to)
 
-    assert (shown(before), before.existing, untouched) == (
+    assert (counts_of(before), before.existing, untouched) == (
         {"jobs": 49, "folded": 4, "refused": {"bad_payload": 1}},
         0,
         True,
@@ -231,7 +231,7 @@ def test_a_dry_run_counts_the_jobs_and_writes_nothing(spark: SparkSession, url: 
     assert "holds a number that JSON cannot write" in before.examples["bad_payload"]
     sample = {"queue": "sign-ups", "tenant": "default", "kind": "welcome", "key": "ingest/people/0"}
     assert json.loads(before.samples[0]) == sample | {"payload": {"id": 0, "score": 0.0}}
-    assert (shown(after), after.existing) == (shown(before), 19)
+    assert (counts_of(after), after.existing) == (counts_of(before), 19)
     assert "would be refused (bad_payload 1)" in before.sentence()
     assert [*(tmp_path / "refused").glob("run=*")] == [Path(written.refused_folder or "")]
 
@@ -243,5 +243,5 @@ def test_a_dry_run_distinguishes_conflicting_rows_of_one_key_from_folded_rows(sp
     would = ingest_rows(rows, url, COLUMNS, dry_run=True, **to)
     done = ingest_rows(rows, url, COLUMNS, **to)
 
-    assert shown(would) == {"jobs": 2, "folded": 1, "refused": {"conflict": 1}}
-    assert shown(done) == {"created": 2, "folded": 1, "refused": {"conflict": 1}}
+    assert counts_of(would) == {"jobs": 2, "folded": 1, "refused": {"conflict": 1}}
+    assert counts_of(done) == {"created": 2, "folded": 1, "refused": {"conflict": 1}}

@@ -23,7 +23,7 @@ from headrace.pipeline import (
 )
 from headrace.pipeline.flows.ingest.source import Source, find_source
 from headrace.stores.catalog import all_tenants
-from tests.pipeline.flows.ingest_runs import is_untouched, quiet, shown, url
+from tests.pipeline.flows.ingest_runs import counts_of, is_untouched, quiet, url
 from tests.pipeline.shared_stores import call_store
 from tests.pipeline.writes import drain, events, waiting
 
@@ -58,9 +58,9 @@ def test_a_stream_of_files_makes_a_job_of_each_row_once_over_restarts(
     put(people, "2.csv", range(30, 50))
     second = run()
 
-    assert (shown(first), drained) == ({"created": 40, "refused": {"bad_source": 1}}, 40)
+    assert (counts_of(first), drained) == ({"created": 40, "refused": {"bad_source": 1}}, 40)
     assert idle == first
-    assert shown(second) == {"created": 50, "duplicate": 10, "refused": {"bad_source": 1}}
+    assert counts_of(second) == {"created": 50, "duplicate": 10, "refused": {"bad_source": 1}}
     assert (drain(url, MAIL), events(url, MAIL)["enqueued"]) == (10, 50)
     [row] = read_refused(spark, folder / "refused").collect()
     assert row.sentence == "the row cannot be read, its text is 41,a,b,c"
@@ -99,7 +99,7 @@ def test_a_row_that_cannot_be_read_is_refused_and_kept_whole_whatever_the_condit
     frame = read_source(spark, str(tmp_path / name), schema=schema, where="id <> 3", corrupt=True)
     done = ingest_rows(frame, url, {"key": "id"}, name="p", kind="k", refused=tmp_path / "refused")
 
-    assert shown(done) == {"created": 1, "refused": {"bad_source": 1}}
+    assert counts_of(done) == {"created": 1, "refused": {"bad_source": 1}}
     [row] = read_refused(spark, tmp_path / "refused").collect()
     assert row.sentence == f"the row cannot be read, its text is {odd % long}"
     assert len(done.examples["bad_source"]) == 300

@@ -20,7 +20,7 @@ from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.stores.contract.store import Store
 from tests.pipeline.shared_stores import SERVED, call_store, fresh_url
-from tests.pipeline.writes import Batch, Row, batches, schema_of, shown, write
+from tests.pipeline.writes import Batch, Row, batches, counts_of, schema_of, write
 
 KEYED = "kind string, payload string, key string"
 MAIL = Queue("mail")
@@ -75,7 +75,7 @@ def test_rows_that_the_write_or_the_store_refuses_are_kept_with_all_their_column
     written = write(columns, rejected, url=url, queue="mail", refusals="count", refusedDir=str(folder), run="odd/1")
 
     wrong = {"bad_payload": 1, "conflict": 1, "full": 1, "no_mail": 1}
-    assert shown(written) == {"created": 1, "refused": wrong}
+    assert counts_of(written) == {"created": 1, "refused": wrong}
     found = kept(folder)
     assert [(row["key"], row["reason"]) for row in found] == [
         ("1", "conflict"),
@@ -139,7 +139,7 @@ def test_a_cell_that_cannot_be_read_refuses_its_row_alone_and_its_readable_part_
     as_text.take(iter([text]))
 
     reasons = {"bad_key": 1, "bad_tag": 1, "bad_payload": 2, "bad_headers": 1, "bad_source": 1}
-    assert shown(written) == {"created": 1, "refused": reasons}
+    assert counts_of(written) == {"created": 1, "refused": reasons}
     found = {row["reason"] + row["key"]: row for row in kept(folder)}
     assert (
         found["bad_key1\ufffd"]["sentence"]
@@ -151,7 +151,7 @@ def test_a_cell_that_cannot_be_read_refuses_its_row_alone_and_its_readable_part_
     assert "is not of the years 1 to 9999" in found["bad_payload4"]["sentence"]
     assert found["bad_headers5"]["headers"] == [("name", "\ufffd")]
     assert found["bad_source6"]["sentence"] == "the text is \ufffdva"
-    assert shown(as_text.commit()) == {"created": 1, "refused": {"bad_payload": 1}}
+    assert counts_of(as_text.commit()) == {"created": 1, "refused": {"bad_payload": 1}}
 
 
 def odd(column: pa.Array, row: int, cell: bytes) -> pa.Array:
@@ -183,7 +183,7 @@ def test_refused_rows_of_attempts_that_failed_are_kept_once(file_url: str, tmp_p
 
     written = batch.commit()
 
-    assert shown(written) == {"created": 171, "refused": {"bad_payload": 29}}
+    assert counts_of(written) == {"created": 171, "refused": {"bad_payload": 29}}
     assert [int(row["key"]) for row in kept(folder)] == list(range(0, 200, 7))
     assert [*(folder / "_tasks").iterdir()] == []
 

@@ -12,7 +12,7 @@ from headrace.stores.contract.store import Store
 from tests.support.fault_registry import plant
 from tests.support.feed_play import FeedPlay
 from tests.support.play import Play
-from tests.support.stores import SHARED_URLS, STORES
+from tests.support.stores import SERVICES, SHARED_URLS, STORES
 
 FAULTS_SHARE = 3
 """One in so many planted faults is planted in `make test`, each time the same ones, and every one in `make proof`."""
@@ -71,7 +71,7 @@ def _adds_little(item: pytest.Item, everything: bool) -> bool:
 @pytest.fixture
 def store(store_name: str, tmp_path: Path, runner: asyncio.Runner) -> Iterator[Store]:
     """A fresh store."""
-    opened = STORES[store_name](tmp_path)
+    opened = {**STORES, **SERVICES}[store_name](tmp_path)
     yield runner.run(opened.__aenter__())
     runner.run(opened.__aexit__(None, None, None))
 

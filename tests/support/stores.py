@@ -113,6 +113,12 @@ def lazy(name: str) -> Callable[..., Any]:
     return call
 
 
+def open_service(folder: Path) -> AbstractAsyncContextManager[Store]:
+    """A fresh store behind a service; imported late, as the servers are."""
+    found: AbstractAsyncContextManager[Store] = import_module("tests.support.service_store").open_http(folder)
+    return found
+
+
 STORES: dict[str, Opener] = {
     "memory": open_memory,
     "sqlite": open_sqlite,
@@ -120,6 +126,8 @@ STORES: dict[str, Opener] = {
     "redis-cluster": lazy("open_cluster"),
     "postgres": lazy("open_postgres"),
 }
+SERVICES: dict[str, Opener] = {"http": open_service}
+"""The service as a store: suites choose it by name, since its calls go to a store that runs them anyway."""
 SHARED_URLS: dict[str, Callable[[Path], str]] = {
     "sqlite": sqlite_url,
     "redis": lazy("redis_url"),

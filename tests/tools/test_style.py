@@ -36,7 +36,7 @@ EXTRAS = {
 }
 
 
-NOT_YET = {"http"}
+NOT_YET: set[str] = set()
 """Extras whose room is still to be built."""
 UNSEEN = {"pandas": "pyspark imports it wherever rows come from Python or go there"}
 """What an extra installs for another package to import, with the reason."""

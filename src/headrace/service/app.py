@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.routing import Route, Router
 
 from headrace.client.batching import Coalescer
+from headrace.client.parked_claims import ParkedClaims
 from headrace.client.queue_metrics import QueueMetrics
 from headrace.model.clock import Clock, SystemClock, monotonic_ms
 from headrace.model.limits import REQUEST_PATH_BYTES_MAX
@@ -55,6 +56,7 @@ class Service:
         self.auth = Authenticator(issuers, self.clock, self.settings.auth_failures_per_minute)
         self.queues = KnownQueues(store)
         self.coalescer = Coalescer(store.jobs)
+        self.parked = ParkedClaims(store)
         self.rates = RateLimits(self.settings.rates)
         self.admission = Admission()
         self.shutdown = Shutdown()
@@ -96,6 +98,7 @@ class Service:
             yield
         finally:
             self.shutdown.begin()
+            await self.parked.close()
             refreshing.cancel()
             await asyncio.gather(refreshing, return_exceptions=True)
 

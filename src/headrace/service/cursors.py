@@ -12,17 +12,19 @@ _CHARS_MAX = 4 * CURSOR_CHARS_MAX
 
 
 def write_page_cursor(call: Call, cursor: str | None, *scope: object) -> str | None:
-    """The cursor of a page, for the client; `scope` is what the list was made of besides tenant and operation."""
-    if cursor is None:
-        return None
+    """The cursor of a page, for the client; `scope` is what the list was made of besides tenant and operation.
+
+    In MessagePack it is the store's own, since `stores/http` is a store: its cursors name places, and no tenant."""
+    if cursor is None or call.packed:
+        return cursor
     data = cursor.encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(_digest(call, scope, data) + data).rstrip(b"=").decode()
 
 
 def read_page_cursor(call: Call, text: str | None, *scope: object) -> str | None:
     """The store's cursor; refuses a cursor of another list or tenant."""
-    if text is None:
-        return None
+    if text is None or call.packed:
+        return text
     cursor = _opened(call, text, scope) if len(text) <= _CHARS_MAX and text.isascii() else None
     if cursor is None:
         raise Refused(

@@ -5,51 +5,17 @@ from typing import Literal
 from msgspec import Struct
 
 from headrace.model.errors import HeadraceError
-from headrace.model.limits import BATCH_MAX, POLL_MS_MAX, REQUEST_BATCH_BYTES_MAX, REQUEST_BYTES_MAX
 from headrace.model.results import Health, Page
 from headrace.service.cursors import read_page_cursor, write_page_cursor
 from headrace.service.operation import Call, Operation, PageQuery, Reply, scopes
 from headrace.service.problems import RequestProblem
+from headrace.wire.caller import MeAnswer, NowAnswer, TenantRows
 
 
 class HealthAnswer(Struct, frozen=True):
     """The service lives, or can serve."""
 
     status: Literal["ok"] = "ok"
-
-
-class LimitsAnswer(Struct, frozen=True):
-    """Limits that a caller may want to know."""
-
-    batch_max: int = BATCH_MAX
-    wait_ms_max: int = POLL_MS_MAX
-    body_bytes_max: int = REQUEST_BYTES_MAX
-    batch_bytes_max: int = REQUEST_BATCH_BYTES_MAX
-
-
-class MeAnswer(Struct, frozen=True, kw_only=True):
-    """The caller, as its token says."""
-
-    tenant: str
-    subject: str
-    scopes: list[str]
-    queues: list[str] | None
-    operator: bool
-    expires_at_s: int
-    limits: LimitsAnswer = LimitsAnswer()
-
-
-class NowAnswer(Struct, frozen=True):
-    """The store's clock."""
-
-    now_ms: int
-
-
-class TenantRows(Struct, frozen=True):
-    """A page of tenants."""
-
-    rows: list[str]
-    cursor: str | None
 
 
 async def live(_: Call) -> Reply:

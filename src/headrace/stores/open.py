@@ -14,10 +14,11 @@ from headrace.stores.contract.store import Store
 
 KNOWN = (
     "memory://, sqlite:///relative.db, sqlite:////absolute/path.db, postgres://user@host/database,"
-    " redis://host:6379/0, rediss://…, redis+sentinel://host,host/service, redis+cluster://host,host"
+    " redis://host:6379/0, rediss://…, redis+sentinel://host,host/service, redis+cluster://host,host, https://host"
 )
 
 POSTGRES = ("postgres", "postgresql")
+HTTP = ("http", "https")
 REDIS = ("redis", "rediss", "redis+sentinel", "redis+cluster")
 _RELATIVE = "sqlite:///"
 
@@ -34,6 +35,7 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
     `redis://user:password@host:6379/0` (`rediss://` with TLS), `redis+sentinel://host,host/service` and
     `redis+cluster://host,host` are Redis 7 or Valkey; what survives is a matter of the server's settings, checked with
     `?profile=durable` or `?profile=replicated`, and the server's clock rules.
+    `https://host` is a service (`headrace serve`), reached with the token in HEADRACE_TOKEN or `?token_file=PATH`.
     """
     parts, options = split(url)
     if parts.scheme == "memory":
@@ -54,6 +56,8 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
         return await PostgresStore.open(settings_of(url), clock=clock)
     if parts.scheme in REDIS:
         return await _open_redis(parts, options, clock)
+    if parts.scheme in HTTP:
+        return await _open_http(parts, options, clock)
     raise unknown_scheme(parts)
 
 
@@ -64,6 +68,19 @@ async def _open_redis(parts: SplitResult, options: dict[str, str], clock: Clock 
         from headrace.stores.redis.store import RedisStore
         from headrace.stores.redis.url import options_of
     return await RedisStore.open(options_of(parts, options))
+
+
+async def _open_http(parts: SplitResult, options: dict[str, str], clock: Clock | None) -> Store:
+    if clock is not None:
+        raise BadConfig("a service takes no clock, that of its store rules")
+    try:
+        from headrace.stores.http.store import HttpStore
+        from headrace.stores.http.url import options_of
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("aiohttp", "yarl"):
+            raise
+        raise BadConfig("https:// needs the package aiohttp; pip install 'headrace[http]'") from missing
+    return await HttpStore.open(options_of(parts, options))
 
 
 @contextmanager
@@ -165,6 +182,8 @@ async def schema_of(url: str) -> Schema:
             from headrace.stores.redis.health import schema_of as schema_of_servers
             from headrace.stores.redis.url import options_of
         return await schema_of_servers(options_of(parts, options))
+    if parts.scheme in HTTP:
+        return Schema(found=0, known=0)  # the service has opened its store, and so migrated it
     raise unknown_scheme(parts)
 
 

@@ -151,11 +151,12 @@ class IdsBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FindBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Jobs by their ids, with or without payloads and results."""
+    """Jobs by their ids, with or without payloads and results; with `ahead`, 20 at most and their turns."""
 
     ids: list[str]
     content: bool = True
     shards: int | None = None
+    ahead: bool = False
 
 
 class CancelBody(Struct, frozen=True, forbid_unknown_fields=True):

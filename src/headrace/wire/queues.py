@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from headrace.model.names import FAIL_QUEUE_SUFFIX, Queue
 from headrace.model.policy import QueueConfig
-from headrace.model.results import Counts
+from headrace.model.results import Counts, QueueOverview
 
 
 class QueueBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -43,6 +43,25 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     last_seq: int | None = None
     """The events that its journals have counted, over all shards."""
     config: QueueConfig | None = None
+
+    @staticmethod
+    def of(overview: QueueOverview) -> "QueueAnswer":
+        """A queue of a list."""
+        queue = overview.queue
+        return QueueAnswer(
+            queue=queue.full_name,
+            shards=queue.shards,
+            fail_queue=queue.is_fail_queue,
+            version=overview.version,
+            paused=overview.paused,
+            counts=overview.counts,
+            last_seq=overview.last_seq,
+        )
+
+    def overview(self, tenant: str) -> QueueOverview:
+        """The overview of a tenant's queue."""
+        queue = Queue.parse(self.queue, tenant, self.shards)
+        return QueueOverview(queue, self.version, self.paused, self.counts, self.last_seq or 0)
 
 
 class QueueRows(Struct, frozen=True):

@@ -179,6 +179,8 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
     finished_job: FinishedAnswer | None = None
     dead_letters: list[DeadLetterAnswer] = []
     why: str | None = None
+    ahead: int | None = None
+    """How many ready jobs will be handed out before this one, where it was asked for."""
 
     @staticmethod
     def of(found: Found, *, packed: bool, content: bool = True) -> "JobAnswer":
@@ -196,6 +198,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
             finished_job=None if finished is None else FinishedAnswer.of(finished, packed=packed, content=content),
             dead_letters=[DeadLetterAnswer.of(each, packed=packed, content=content) for each in found.dead_letters],
             why=found.why,
+            ahead=found.ahead,
         )
 
     def found(self) -> Found:
@@ -212,6 +215,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
             None if self.finished_job is None else self.finished_job.finished_job(),
             tuple(each.dead_letter() for each in self.dead_letters),
             self.why,
+            self.ahead,
         )
 
 

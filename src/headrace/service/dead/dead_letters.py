@@ -4,11 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.model.errors import Refused
-from headrace.model.finished import DeadLetterKey
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
-from headrace.model.results import Replayed
-from headrace.model.validate import bounded_repr, check_batch, check_bool, check_int
+from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.service.cursors import read_page_cursor, write_page_cursor
 from headrace.service.operation import Call, Operation, Reply, get, post, scopes
 from headrace.service.problems import RequestProblem
@@ -16,6 +13,7 @@ from headrace.service.queue_names import path_queue
 from headrace.stores.contract.dead_letters import DeadLetterFilter
 from headrace.stores.shared.cursors import write_cursor
 from headrace.wire.records import DeadLetterAnswer, DeadLetterRows
+from headrace.wire.replay import PurgedAnswer, PurgeDeadBody, ReplayAnswer, ReplayBody, ReplayedAnswer, read_key
 
 
 class DeadQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,49 +37,6 @@ class DeadQuery(Struct, frozen=True, forbid_unknown_fields=True):
         return DeadLetterFilter(**{name: getattr(self, name) for name in names})
 
 
-class ReplayBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Dead letters to replay: by key, as `0:17`, or by the id of a job, whose newest one is meant."""
-
-    dead_letters: list[str] = []
-    ids: list[str] = []
-    keep_counts: bool = False
-    delay_ms: int = 0
-    spread_ms: int = 0
-    shards: int | None = None
-
-
-class ReplayedAnswer(Struct, frozen=True):
-    """The answer to one dead letter."""
-
-    key: str | None
-    id: str | None
-    status: str
-
-    @staticmethod
-    def of(replayed: Replayed) -> "ReplayedAnswer":
-        """The answer of the store."""
-        return ReplayedAnswer(None if replayed.key is None else str(replayed.key), replayed.id, replayed.status)
-
-
-class ReplayAnswer(Struct, frozen=True):
-    """The answers: those for keys first, then those for ids."""
-
-    results: list[ReplayedAnswer]
-
-
-class PurgeDeadBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Dead letters to drop, by key."""
-
-    dead_letters: list[str]
-    shards: int | None = None
-
-
-class PurgedAnswer(Struct, frozen=True):
-    """How many there were."""
-
-    purged: int
-
-
 async def dead_letters(call: Call) -> Reply:
     """List dead letters, the oldest first."""
     query: DeadQuery = call.query
@@ -96,7 +51,7 @@ async def dead_letters(call: Call) -> Reply:
 
 async def dead_letter(call: Call) -> Reply:
     """Show one dead letter with the payload of its job."""
-    queue, key = await path_queue(call), _key(call.path["key"])
+    queue, key = await path_queue(call), read_key(call.path["key"])
     if key.shard < queue.shards and key.number >= 1:
         cursor = write_cursor(key.shard, str(key.number - 1))
         page = await call.store.dead.list(queue, cursor=cursor, limit=1, now_ms=call.now_ms)
@@ -109,7 +64,7 @@ async def dead_letter(call: Call) -> Reply:
 async def replay(call: Call) -> Reply:
     """Turn dead letters into waiting jobs."""
     body: ReplayBody = call.body
-    picks: list[DeadLetterKey | str] = [*map(_key, body.dead_letters), *body.ids]
+    picks = body.all_picks()
     check_batch("dead letters", len(picks), BATCH_MAX)
     check_bool("keep_counts", body.keep_counts)
     replayed = await call.store.dead.replay(
@@ -127,16 +82,9 @@ async def purge(call: Call) -> Reply:
     """Drop dead letters."""
     body: PurgeDeadBody = call.body
     check_batch("dead letters", len(body.dead_letters), BATCH_MAX)
-    keys = [_key(each) for each in body.dead_letters]
+    keys = [read_key(each) for each in body.dead_letters]
     queue = await path_queue(call, body.shards)
     return Reply(200, PurgedAnswer(await call.store.dead.purge(queue, keys, now_ms=call.now_ms)))
-
-
-def _key(text: str) -> DeadLetterKey:
-    key = DeadLetterKey.parse(text)
-    if key is None:
-        raise Refused("bad_dead_letter", f"{bounded_repr(text)} is not the key of a dead letter; write it as 0:17")
-    return key
 
 
 _DEAD = "/queues/{queue}/dead"

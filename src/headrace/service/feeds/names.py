@@ -1,5 +1,7 @@
 """Resolves the feed in a path, and the name under which a caller changes it."""
 
+from urllib.parse import unquote_to_bytes
+
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.limits import INSTANCE_CHARS_MAX
@@ -17,7 +19,8 @@ def path_feed(call: Call) -> FeedName:
 
 def instance_of(call: Call) -> str:
     """The name behind a change: the subject of the token, and the caller's own name for its process."""
-    own = call.headers.get(b"headrace-instance", b"http").decode("utf-8", "replace")
+    given = call.headers.get(b"headrace-instance", b"http")
+    own = unquote_to_bytes(given).decode("utf-8", "replace")
     check_text("instance", own, INSTANCE_CHARS_MAX)
     whole = own if call.service.settings.worker_names_as_given else f"{call.caller.subject}/{own}"
     return whole[:INSTANCE_CHARS_MAX]

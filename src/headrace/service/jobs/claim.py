@@ -1,25 +1,16 @@
 """Claims jobs. Claims that wait on the same queues stand in line, so that one job wakes one of them."""
 
-import asyncio
 import secrets
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.model.claim import ClaimRequest, Claims
-from headrace.model.clock import monotonic_ms
 from headrace.model.limits import POLL_MS_MAX
-from headrace.model.names import Queue
-from headrace.model.outcome import Released
 from headrace.model.validate import check_int
 from headrace.service.operation import Call, Operation, Reply, scopes
 from headrace.service.polls import first_of
 from headrace.service.queue_names import queues_of_fields
 from headrace.wire.claims import ClaimAnswer, ClaimBody
 from headrace.wire.queues import ReadyAnswer, WaitBody
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _NONCE_BYTES = 16
 
@@ -29,11 +20,12 @@ async def claim(call: Call) -> Reply:
     body: ClaimBody = call.body
     check_int("wait_ms", body.wait_ms, 0, POLL_MS_MAX)
     request = await claim_request(call, body)
-    claims = await call.store.jobs.claim(request, now_ms=call.now_ms)
-    if not claims.items and body.wait_ms:
-        claims = await _claim_in_line(call, request, claims, body.wait_ms)
-    if claims.items and call.gone is not None and call.gone.done():
-        await _release(call, claims)
+    if call.now_ms is not None or not body.wait_ms:
+        claims = await call.store.jobs.claim(request, now_ms=call.now_ms)
+    else:
+        # A claim that is cancelled, since its client has left, gives its jobs back.
+        found = await first_of(call.service.parked.claim(request, body.wait_ms), *wait_ends(call))
+        claims = Claims([], None, call.service.clock.now_ms()) if found is None else found
     return Reply(200, ClaimAnswer.of(claims, packed=call.packed))
 
 
@@ -49,63 +41,9 @@ async def claim_request(call: Call, body: ClaimBody) -> ClaimRequest:
     )
 
 
-async def _claim_in_line(call: Call, request: ClaimRequest, claims: Claims, wait_ms: int) -> Claims:
-    """The claims of a request that waits for its turn, then for jobs; empty ones when its time is over."""
-    deadline_ms = monotonic_ms() + wait_ms
-    lines: ClaimLines = call.service.shared.setdefault("claims", ClaimLines())
-    async with lines.enter(request.queues) as turn:
-        if not await first_of(turn.acquire(), *wait_ends(call), asyncio.sleep(wait_ms / 1_000)):
-            return claims
-        try:
-            return await _claim_when_ready(call, request, claims, deadline_ms)
-        finally:
-            turn.release()
-
-
-async def _claim_when_ready(call: Call, request: ClaimRequest, claims: Claims, deadline_ms: int) -> Claims:
-    while (left_ms := deadline_ms - monotonic_ms()) > 0:
-        pause_ms = left_ms
-        if claims.next_at_ms is not None:
-            pause_ms = min(left_ms, max(claims.next_at_ms - claims.now_ms, 0))
-        wait = call.store.signals.wait(request.queues, pause_ms)
-        if await first_of(wait, *wait_ends(call)) is None:
-            break
-        claims = await call.store.jobs.claim(request)
-        if claims.items:
-            break
-    return claims
-
-
 def wait_ends(call: Call) -> list[Any]:
     """What ends a wait early: the client leaves, or the service stops."""
     return [*([] if call.gone is None else [call.gone]), call.service.shutdown.wait()]
-
-
-async def _release(call: Call, claims: Claims) -> None:
-    """Give back the jobs of a client that has left, uncharged."""
-    await call.store.jobs.settle([each.settle(Released()) for each in claims.items])
-
-
-class ClaimLines:
-    """Lets one claim of each set of queues wait for jobs, the others for their turn, first come, first served."""
-
-    def __init__(self) -> None:
-        self._lines: dict[tuple[Queue, ...], tuple[asyncio.Lock, int]] = {}
-
-    @asynccontextmanager
-    async def enter(self, queues: Sequence[Queue]) -> "AsyncIterator[asyncio.Lock]":
-        """The lock of the line for these queues."""
-        key = tuple(sorted(queues))
-        turn, members = self._lines.get(key, (asyncio.Lock(), 0))
-        self._lines[key] = turn, members + 1
-        try:
-            yield turn
-        finally:
-            _, members = self._lines[key]
-            if members == 1:
-                del self._lines[key]
-            else:
-                self._lines[key] = turn, members - 1
 
 
 async def wait(call: Call) -> Reply:

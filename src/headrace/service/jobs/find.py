@@ -57,7 +57,8 @@ async def find(call: Call) -> Reply:
     """Find jobs by id."""
     body: FindBody = call.body
     _check_ids(body.ids)
-    found = await call.store.reads.find(await path_queue(call, body.shards), body.ids, now_ms=call.now_ms)
+    queue = await path_queue(call, body.shards)
+    found = await call.store.reads.find(queue, body.ids, ahead=body.ahead, now_ms=call.now_ms)
     return Reply(
         200,
         FoundJobs(
@@ -68,7 +69,8 @@ async def find(call: Call) -> Reply:
 
 async def show(call: Call) -> Reply:
     """Show one job."""
-    [found] = await call.store.reads.find(await path_queue(call), [_path_id(call)], now_ms=call.now_ms)
+    id = _path_id(call)
+    [found] = await call.store.reads.find(await path_queue(call), [id], ahead=True, now_ms=call.now_ms)
     if found is None:
         raise unknown_job()
     return Reply(200, JobAnswer.of(found, packed=call.packed, content=call.query.content))

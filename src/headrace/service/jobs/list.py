@@ -11,6 +11,7 @@ from headrace.inspect.search import JobFilter, search_jobs
 from headrace.inspect.timeline import TimelineView, first_enqueue_ms, read_timeline
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX, HTTP_SCAN_MAX, PAGE_MAX
+from headrace.model.results import View
 from headrace.model.validate import check_int, check_text
 from headrace.service.cursors import read_page_cursor, write_page_cursor
 from headrace.service.jobs.settle import unknown_job
@@ -25,6 +26,15 @@ class ListQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     state: State = State.WAITING
     content: bool = False
+    limit: int = 50
+    cursor: str | None = None
+    shards: int | None = None
+
+
+class BrowseQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The jobs of a queue in the order in which people look for them."""
+
+    view: View = "next"
     limit: int = 50
     cursor: str | None = None
     shards: int | None = None
@@ -93,6 +103,18 @@ async def list_queue(call: Call) -> Reply:
     return Reply(200, JobRows(rows, write_page_cursor(call, page.cursor, *scope)))
 
 
+async def browse(call: Call) -> Reply:
+    """Show a page of jobs in the order of a view, without payloads and results."""
+    query: BrowseQuery = call.query
+    check_int("limit", query.limit, 1, PAGE_MAX)
+    queue = await path_queue(call, query.shards)
+    scope = (queue.full_name, query.view)
+    cursor = read_page_cursor(call, query.cursor, *scope)
+    page = await call.store.reads.browse(queue, query.view, cursor=cursor, limit=query.limit, now_ms=call.now_ms)
+    rows = [JobAnswer.of(each, packed=call.packed, content=call.packed) for each in page.rows]
+    return Reply(200, JobRows(rows, write_page_cursor(call, page.cursor, *scope)))
+
+
 async def locate(call: Call) -> Reply:
     """Find a job in the queues that the token covers."""
     check_text("id", call.query.id, 276)
@@ -143,6 +165,15 @@ OPERATIONS: tuple[Operation, ...] = (
         list_queue,
         JobRows,
         query=ListQuery,
+    ),
+    get(
+        "browse",
+        "/queues/{queue}/browse",
+        "Show jobs in the order of a view: next, later, active, blocked, finished or dead.",
+        _READ,
+        browse,
+        JobRows,
+        query=BrowseQuery,
     ),
     post(
         "search",

@@ -4,9 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.inspect.lookup import look_at_each
 from headrace.model.clock import monotonic_ms
-from headrace.model.limits import BACKLOG_CACHE_MS, BATCH_MAX
+from headrace.model.limits import BACKLOG_CACHE_MS, BATCH_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.policy import QueueConfig
 from headrace.model.results import Counts
@@ -28,8 +27,6 @@ from headrace.wire.queues import (
     queue_body,
 )
 
-QUEUES_PER_PAGE_MAX = 200
-
 
 class DeleteQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """The name of the queue once more, so that nothing is deleted by mistake."""
@@ -50,8 +47,17 @@ class BacklogAnswer(Struct, frozen=True, kw_only=True):
     as_of_ms: int
 
 
+class OverviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A page of queues, or the queues of these names, separated by commas."""
+
+    names: str | None = None
+    prefix: str = ""
+    limit: int = 50
+    cursor: str | None = None
+
+
 class QueuesQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """A page of queues, with or without their counts."""
+    """A page of queues."""
 
     limit: int = 50
     cursor: str | None = None
@@ -59,13 +65,20 @@ class QueuesQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def queues(call: Call) -> Reply:
     """List the queues that the token covers, with their counts."""
-    check_int("limit", call.query.limit, 1, QUEUES_PER_PAGE_MAX)
-    page = await call.store.queues.names(
-        call.tenant, cursor=read_page_cursor(call, call.query.cursor), limit=call.query.limit
+    check_int("limit", call.query.limit, 1, PAGE_MAX)
+    query: OverviewQuery = call.query
+    names = None if query.names is None else query.names.split(",")
+    scope = (query.prefix, names)
+    page = await call.store.queues.overview(
+        call.tenant,
+        names=names,
+        prefix=query.prefix,
+        cursor=read_page_cursor(call, query.cursor, *scope),
+        limit=query.limit,
+        now_ms=call.now_ms,
     )
-    known = [each for each in page.rows if call.caller.may_name(each.full_name)]
-    rows = [row async for _, row in look_at_each(known, lambda queue: _queue(call, queue))]
-    return Reply(200, QueueRows(rows, write_page_cursor(call, page.cursor)))
+    rows = [QueueAnswer.of(each) for each in page.rows if call.caller.may_name(each.queue.full_name)]
+    return Reply(200, QueueRows(rows, write_page_cursor(call, page.cursor, *scope)))
 
 
 async def queue_names(call: Call) -> Reply:
@@ -76,24 +89,19 @@ async def queue_names(call: Call) -> Reply:
     return Reply(200, ShardsAnswer(known, page.cursor))
 
 
-async def _queue(call: Call, queue: Queue, *, whole: bool = False) -> QueueAnswer:
-    config = await call.store.queues.configuration(queue)
-    counts = await call.store.queues.counts(queue, now_ms=call.now_ms)
-    return QueueAnswer(
-        queue=queue.full_name,
-        shards=queue.shards,
-        fail_queue=queue.is_fail_queue,
-        version=config.version,
-        paused=config.paused,
-        counts=counts,
-        config=config if whole else None,
-    )
-
-
 async def queue(call: Call) -> Reply:
     """Show a queue with its configuration."""
     name = await _path_queue(call)
-    answer = await _queue(call, name, whole=True)
+    config = await call.store.queues.configuration(name)
+    answer = QueueAnswer(
+        queue=name.full_name,
+        shards=name.shards,
+        fail_queue=name.is_fail_queue,
+        version=config.version,
+        paused=config.paused,
+        counts=await call.store.queues.counts(name, now_ms=call.now_ms),
+        config=config,
+    )
     return Reply(200, answer, etag=f'"v{answer.version}"')
 
 
@@ -183,7 +191,7 @@ _QUEUE = "/queues/{queue}"
 _READ, _ADMIN = scopes("read"), scopes("admin")
 _SHARDS: dict[str, Any] = {"query": ShardsQuery}
 OPERATIONS: tuple[Operation, ...] = (
-    get("queues", "/queues", "List queues with their counts.", _READ, queues, QueueRows, query=QueuesQuery),
+    get("queues", "/queues", "List queues with their counts.", _READ, queues, QueueRows, query=OverviewQuery),
     get(
         "queue_names",
         "/queue_names",

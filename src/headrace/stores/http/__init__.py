@@ -1,0 +1,1 @@
+"""The HTTP service as a store."""

@@ -4,7 +4,6 @@ moves."""
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.testing.clock import KitClock as KitClock
     from headrace.testing.drain import Drained as Drained
     from headrace.testing.drain import DrainedJob as DrainedJob
     from headrace.testing.drain import JobsFailed as JobsFailed
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from headrace.testing.kit import Kit as Kit
     from headrace.testing.kit import using as using
     from headrace.testing.sent_jobs import SentJob as SentJob
+    from headrace.testing.store import KitClock as KitClock
     from headrace.testing.store import KitStore as KitStore
 else:
     from headrace._lazy import attach

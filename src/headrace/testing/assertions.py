@@ -18,9 +18,8 @@ from headrace.model.names import Queue
 from headrace.model.validate import bounded_repr, cut, nearest
 from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.clock import KitClock
 from headrace.testing.sent_jobs import SentJob, parameters, sent_job, takes_any
-from headrace.testing.store import KitStore
+from headrace.testing.store import KitClock, KitStore
 from headrace.worker.handlers import Handler
 
 UNSEEN = frozenset(

@@ -24,7 +24,6 @@ from headrace.model.results import Turned
 from headrace.model.times import Duration, Instant, duration_ms
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.assertions import SentJobQueries, split_arguments
-from headrace.testing.clock import KitClock
 from headrace.testing.drain import (
     LEASE,
     Drain,
@@ -36,7 +35,7 @@ from headrace.testing.drain import (
     light_handlers,
 )
 from headrace.testing.faults import ForwardingStore, StoreCall
-from headrace.testing.store import KitStore
+from headrace.testing.store import KitClock, KitStore
 from headrace.worker.handlers import Handler, Handlers
 from headrace.worker.outcomes import BadPayload
 

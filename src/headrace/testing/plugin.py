@@ -12,9 +12,8 @@ import pytest
 # pytest imports this in every run, also in those that test no jobs: the kit is imported by the fixtures that need it.
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.testing.clock import KitClock
     from headrace.testing.kit import AsyncKit, Kit
-    from headrace.testing.store import KitStore
+    from headrace.testing.store import KitClock, KitStore
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def headrace_clock() -> "KitClock":
     """The clock of the store; starts at the present. Override it for another start."""
-    from headrace.testing.clock import KitClock
+    from headrace.testing.store import KitClock
 
     return KitClock()
 

@@ -4,8 +4,8 @@ from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob
 from headrace.model.results import Found
 from headrace.stores.engine.rows import Rows
+from headrace.stores.shared.cursors import ViewCursor, ViewRow
 from headrace.stores.shared.lookup import Row, found_of, without_payloads
-from headrace.stores.shared.views import ViewCursor, ViewRow
 
 
 def lane_rows(rows: Rows, start: ViewCursor, pinned: bool, below: int, limit: int, now_ms: int) -> list[ViewRow]:

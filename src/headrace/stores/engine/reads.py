@@ -15,10 +15,19 @@ from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.engine.browse import lane_rows
 from headrace.stores.engine.rows import Engine, Rows, Tx
 from headrace.stores.engine.step import at
-from headrace.stores.shared.cursors import is_row_key, read_cursor, read_scan_cursor, write_cursor, write_scan_cursor
+from headrace.stores.shared.cursors import (
+    Lane,
+    is_row_key,
+    lane_limit,
+    merge_lanes,
+    read_cursor,
+    read_scan_cursor,
+    read_view_cursor,
+    write_cursor,
+    write_scan_cursor,
+)
 from headrace.stores.shared.lookup import Row, found_of, without_payloads
 from headrace.stores.shared.validate import check_ids, check_state
-from headrace.stores.shared.views import Lane, lane_limit, merge_lanes, read_view_cursor
 
 
 def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:

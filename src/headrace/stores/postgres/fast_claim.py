@@ -12,8 +12,15 @@ from headrace.model.policy import NO_POLICY
 from headrace.stores.engine.row_codec import PackedLease, pack, record_of, unpack_body
 from headrace.stores.postgres.arrays import numbers, texts
 from headrace.stores.postgres.connection import Connection
-from headrace.stores.postgres.fast_enqueue import UNKNOWN_MS, around_time
-from headrace.stores.postgres.queue_cache import CachedQueue, DueShard, JobsDue, NotFastPath, QueueCache
+from headrace.stores.postgres.fast_enqueue import (
+    UNKNOWN_MS,
+    CachedQueue,
+    DueShard,
+    JobsDue,
+    NotFastPath,
+    QueueCache,
+    around_time,
+)
 from headrace.stores.postgres.sql import Cursor, LazyTransaction
 from headrace.stores.shared.sharding import visiting_order
 

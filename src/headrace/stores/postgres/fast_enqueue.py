@@ -1,17 +1,90 @@
-"""The fast path of enqueue: one function call per shard, for jobs that are all new."""
+"""The fast path of enqueue, for jobs that are all new, and the cache of queues that all fast paths share."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from headrace.model.event import EventRecord, encode_lines, payload_text
 from headrace.model.job import Job
-from headrace.model.names import Shard
+from headrace.model.names import Queue, Shard
+from headrace.model.policy import QueueConfig
 from headrace.stores.engine.row_codec import pack_body
 from headrace.stores.engine.step import order_key_of
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connection import Connection
-from headrace.stores.postgres.queue_cache import CachedQueue, NotFastPath, QueueCache
 from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.sharding import by_shard
+from headrace.stores.shared.waiters import Name, name_of
+
+QUEUES_MAX = 1_024
+"""As many queues as a busy process uses; beyond it, the cache is emptied."""
+
+
+class NotFastPath(Exception):
+    """The fast path does not apply; the transitions decide."""
+
+
+class QueueMissing(NotFastPath):
+    """The queue does not exist yet: the transitions create it, and the next call is usual again."""
+
+
+class NotPlain(NotFastPath):
+    """A settlement needs to read its jobs before it can be written."""
+
+
+class CachedQueue(msgspec.Struct, frozen=True):
+    """A queue as it was last read."""
+
+    queue_id: int
+    text: str
+    """The configuration as it is stored: `config` is valid as long as it is the same."""
+    config: QueueConfig
+    shard_ids: list[int]
+
+
+class DueShard(NamedTuple):
+    """A shard with jobs that are due."""
+
+    known: CachedQueue
+    shard_id: int
+
+
+class JobsDue(NotFastPath):
+    """Jobs of a shard are due, and must be made ready before a claim."""
+
+    def __init__(self, shard: DueShard) -> None:
+        super().__init__()
+        self.shard = shard
+
+
+class QueueCache:
+    """The queues that this process has used, shared by its threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[Name, CachedQueue] = {}
+
+    def get(self, connection: Connection, queue: Queue) -> CachedQueue:
+        """The queue, read when it is not cached; raises when it does not exist or has another number of shards."""
+        name = name_of(queue)
+        known = self._known.get(name)
+        if known is None:
+            found = connection.execute(sql("queue_find"), name).fetchone()
+            if found is None:
+                raise QueueMissing
+            queue_id, text, shard_ids = found
+            known = CachedQueue(queue_id, text, msgspec.json.decode(text, type=QueueConfig), shard_ids)
+            if len(self._known) >= QUEUES_MAX:
+                self._known = {}
+            self._known[name] = known
+        if len(known.shard_ids) != queue.shards:
+            raise NotFastPath
+        return known
+
+    def forget(self) -> None:
+        """Empty the cache: something has changed."""
+        self._known = {}
+
 
 UNKNOWN_MS = 2**64 - 1
 """Stands in a packed record for the instant that the server puts in."""

@@ -11,7 +11,7 @@ from headrace.model.results import Settled
 from headrace.stores.engine.row_codec import Body, pack_finished_job, unpack_body
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connection import Connection
-from headrace.stores.postgres.queue_cache import CachedQueue, NotFastPath, NotPlain, QueueCache
+from headrace.stores.postgres.fast_enqueue import CachedQueue, NotFastPath, NotPlain, QueueCache
 from headrace.stores.postgres.sql import Cursor, LazyTransaction, sql
 from headrace.stores.postgres.waiters import EndedJobs
 from headrace.stores.shared.sharding import by_shard

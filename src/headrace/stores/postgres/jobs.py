@@ -23,9 +23,17 @@ from headrace.stores.engine.step import Step, order_key_of
 from headrace.stores.postgres.connection import RETRYABLE, Connection, roll_back, translate_errors
 from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.fast_claim import ClaimTry
-from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
+from headrace.stores.postgres.fast_enqueue import (
+    DueShard,
+    JobsDue,
+    NotFastPath,
+    NotPlain,
+    QueueCache,
+    QueueMissing,
+    enqueue_new,
+    prepare,
+)
 from headrace.stores.postgres.fast_settle import PlainTry, SettleTry
-from headrace.stores.postgres.queue_cache import DueShard, JobsDue, NotFastPath, NotPlain, QueueCache, QueueMissing
 from headrace.stores.postgres.rows import PostgresRows
 from headrace.stores.postgres.sql import WRITING, LazyTransaction, sql
 from headrace.stores.postgres.transaction import PostgresTx

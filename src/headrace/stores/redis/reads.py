@@ -23,26 +23,24 @@ from headrace.stores.redis.fanout import as_read, call_shards, now_argument
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.packing import blocked_job_of, dead_letter_of, delivery_of, finished_job_of, record_of
 from headrace.stores.shared.cursors import (
+    NUMBER_END,
+    Lane,
+    Order,
+    ViewCursor,
+    ViewRow,
     bad_cursor,
     is_number,
+    lane_limit,
+    merge_lanes,
     read_cursor,
     read_scan_cursor,
+    read_view_cursor,
     write_cursor,
     write_scan_cursor,
 )
 from headrace.stores.shared.lookup import Row, found_of, without_payloads
 from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.validate import check_ids, check_state
-from headrace.stores.shared.views import (
-    NUMBER_END,
-    Lane,
-    Order,
-    ViewCursor,
-    ViewRow,
-    lane_limit,
-    merge_lanes,
-    read_view_cursor,
-)
 
 _START = re.compile(r"\d{1,20}\.\d{1,20}", re.ASCII)
 """The epoch and seq of a journal."""

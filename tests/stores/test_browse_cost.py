@@ -125,7 +125,7 @@ def postgres_rows(url: str, name: str, *args: object) -> int:
 
 def test_a_page_costs_postgres_the_same_rows_in_a_long_queue() -> None:
     cases: list[tuple[Any, ...]] = [(name, *args, LIMIT) for name, args in STATEMENTS.items()]
-    cases += [("finished_job_page", pinned, 2**63 - 1, LIMIT) for pinned in (False, True)]
+    cases += [(f"finished_job_page_{kind}", 2**63 - 1, LIMIT) for kind in ("unpinned", "pinned")]
     found: dict[int, list[int]] = {}
     for count in (FEW, MANY):
         with new_schema() as url:

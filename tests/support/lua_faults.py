@@ -198,7 +198,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         "test_enqueue.py::test_an_ended_id_can_be_created_again_and_loses_its_old_finished_job",
     ),
     "lua_a_list_starts_anew_on_every_page": (
-        ("local is_wanted = is_before(args[6], id) and", "local is_wanted ="),
+        ("local is_wanted = records.is_before(args[6], id) and", "local is_wanted ="),
         "test_reads.py::test_a_list_continues_after_any_id_even_an_unknown_one",
     ),
     "lua_another_number_of_shards_is_accepted": (

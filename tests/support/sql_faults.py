@@ -83,7 +83,7 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         "test_browse.py::test_the_pages_of_a_view_show_every_row_once_in_order",
     ),
     "sql_the_oldest_finished_jobs_are_shown_first": (
-        ("finished_job_page", "ORDER BY finished_job_id DESC", "ORDER BY finished_job_id"),
+        ("finished_job_page_pinned", "ORDER BY finished_job_id DESC", "ORDER BY finished_job_id"),
         "test_browse.py::test_finished_shows_the_newest_first_whether_they_are_pinned_or_not",
     ),
     "sql_a_job_is_ahead_of_itself": (

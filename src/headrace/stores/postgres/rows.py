@@ -127,7 +127,8 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
 
     def finished_page(self, pinned: bool, below: int, limit: int) -> list[tuple[int, FinishedJob]]:
         self.flush_finished_jobs()
-        found = self.run("finished_job_page", self.shard_id, pinned, below, limit).fetchall()
+        name = "finished_job_page_pinned" if pinned else "finished_job_page_unpinned"
+        found = self.run(name, self.shard_id, below, limit).fetchall()
         return [(number, finished_job_of(tuple(columns))) for number, *columns in found]
 
     def dead_page(self, below: int, limit: int) -> list[DeadLetter]:

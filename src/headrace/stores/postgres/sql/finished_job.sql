@@ -84,12 +84,19 @@ SELECT id FROM finished_job WHERE shard_id = %s AND id > %s AND state = %s ORDER
 -- args     shard_id, after id, finished jobs between
 SELECT id FROM finished_job WHERE shard_id = %s AND id > %s ORDER BY id LIMIT 1 OFFSET %s;
 
--- name: finished_job_page
--- Finished jobs below a number, the newest first, without results.
+-- name: finished_job_page_unpinned
+-- Unpinned finished jobs below a number, the newest first, without results.
 --
--- args     shard_id, whether they are pinned, number, limit
+-- args     shard_id, number, limit
 SELECT finished_job_id, id, state, pinned, until_ms, body, NULL::bytea FROM finished_job
-WHERE shard_id = %s AND pinned = %s AND finished_job_id < %s ORDER BY finished_job_id DESC LIMIT %s;
+WHERE shard_id = %s AND NOT pinned AND finished_job_id < %s ORDER BY finished_job_id DESC LIMIT %s;
+
+-- name: finished_job_page_pinned
+-- The same for pinned ones.
+--
+-- args     shard_id, number, limit
+SELECT finished_job_id, id, state, pinned, until_ms, body, NULL::bytea FROM finished_job
+WHERE shard_id = %s AND pinned AND finished_job_id < %s ORDER BY finished_job_id DESC LIMIT %s;
 
 -- name: finished_job_scan
 -- Finished jobs after an id, by id, until their results reach a number of bytes.

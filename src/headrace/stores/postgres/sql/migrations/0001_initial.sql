@@ -131,9 +131,14 @@ CREATE TABLE finished_job (
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 
--- name: finished_job_order
--- The order in which jobs have finished, the pinned ones apart: those that are not are swept in it.
-CREATE INDEX finished_job_order ON finished_job (shard_id, pinned, finished_job_id);
+-- name: finished_job_unpinned
+-- The order in which finished jobs are swept.
+CREATE INDEX finished_job_unpinned ON finished_job (shard_id, finished_job_id) WHERE NOT pinned;
+
+-- name: finished_job_pinned_order
+-- The order in which pinned jobs have finished. Not one index with the others: plans that are made while the table is
+-- empty would then read all of a shard to find the oldest one.
+CREATE INDEX finished_job_pinned_order ON finished_job (shard_id, finished_job_id) WHERE pinned;
 
 -- name: finished_job_pinned
 -- The order in which pinned finished jobs run out.

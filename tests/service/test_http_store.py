@@ -22,7 +22,7 @@ from tests.service.support import Running, issuer, running, token
 from tests.support.service_store import http_store
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = ("enqueue", "claim", "extend", "settle", "turn", "cancel", "idempotency", "feeds", "feed_items")
+SUITE = ("enqueue", "claim", "settle", "turn", "feeds", "feed_items")
 OTHER_TENANTS = "tenant or another_queue or longest_names or invalid_feed"
 """Examples that need a second tenant, which a token does not have, or that a wire refuses before the model does."""
 

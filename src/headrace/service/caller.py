@@ -49,7 +49,7 @@ class Caller(Struct, frozen=True):
             raise RequestProblem(
                 "reserved_name", f"feeds whose names begin with {RESERVED_PREFIX!r} belong to the service; use another"
             )
-        if name != DIRECTORY:
+        if name != DIRECTORY or self.queues is not None:
             self.check_name(name)
 
     def cross(self, tenant: str) -> "Caller":

@@ -8,6 +8,7 @@ from headrace.service.jobs import claim, enqueue, find, settle
 from headrace.service.jobs import list as lists
 from headrace.service.operation import Operation
 from headrace.service.queues import configure, journal
+from headrace.service.stream import events
 
 OPERATIONS: tuple[Operation, ...] = (
     *enqueue.OPERATIONS,
@@ -20,6 +21,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *journal.OPERATIONS,
     *feeds.OPERATIONS,
     *items.OPERATIONS,
+    *events.OPERATIONS,
     *health.OPERATIONS,
     *openapi.OPERATIONS,
 )

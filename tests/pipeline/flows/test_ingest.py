@@ -133,7 +133,10 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "no SQL": ({"payload": "struct("}, r"mapping payload 'struct\(' is not SQL that Spark understands"),
     "an aggregate": ({"payload": "max(id)"}, "mapping .* is not SQL that Spark understands: .* GROUP BY"),
     "wrong type": ({"kind": "id"}, "column 'kind' of a write with what=jobs must be string; found bigint; cast it"),
-    "a bare number as time": ({"run_at": "id"}, r"mapping run_at is bigint, and an instant .* timestamp_millis\(…\)"),
+    "a bare number as time": (
+        {"run_at": "id"},
+        r"mapping run_at is bigint instead of an instant.* timestamp_millis\(…\)",
+    ),
     "the last value": (
         {"key": "if(id = 4, int(email), 1)"},
         "mapping key .* fails on a row: cannot cast 'p4@example.org' to int",
@@ -194,7 +197,10 @@ UNFIT: dict[str, tuple[Callable[[DataFrame, str], object], str]] = {
     "queue": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", queue="a b"), "queue name 'a b'"),
     "keep": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", keep="soon"), "keep .*'soon'"),
     "no time": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", keep=0), "keep is 0; give how long"),
-    "folder": (lambda frame, url: ingest_rows(frame, url, name="x", kind="k", refused="s3://b"), "is a URL; mount it"),
+    "folder": (
+        lambda frame, url: ingest_rows(frame, url, name="x", kind="k", refused="s3://b"),
+        "is a URL instead of a folder; mount it",
+    ),
 }
 
 

@@ -184,7 +184,7 @@ WRONG = {
     "no time": (("p.csv", "--keep", "soon"), "keep 'soon' is not a valid duration; use a number and a unit"),
     "no stream": (("p.csv", "--once"), "--once is for --follow"),
     "bad where": (("p.csv", "--where", "id >"), "--where 'id >' is not SQL that Spark understands"),
-    "bad value": (("p.csv", "--check", "--where", "id > email"), "--where 'id > email' fails on a row: 'p"),
+    "bad value": (("p.csv", "--check", "--where", "id > email"), "--where 'id > email' fails on a row: cannot cast 'p"),
     "bad query": (("p.csv", "--sql", "select nope from source"), "--sql 'select nope from source' names 'nope'"),
     "bad schema": (("p.csv", "--schema", "id what"), "--schema 'id what' is not a schema: "),
     "bad map": (("p.csv", "--map", "key=nope"), "--map key 'nope' names 'nope', which does not exist; columns are id"),

@@ -46,7 +46,7 @@ def list_command(
     cursor: Cursor = None,
     json: Json = False,
 ) -> None:
-    """List jobs: live ones, then those that have ended, the newest first.
+    """List jobs: live ones, then ended ones, the newest first.
 
     Active jobs come by the end of their lease, waiting ones in the order in which they are handed out; each queue by
     itself. An active id with a blocked job behind it is listed in both states. A terminal shows the first part of

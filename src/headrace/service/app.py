@@ -26,6 +26,7 @@ from headrace.service.problems import RequestProblem, problem_of
 from headrace.service.queue_names import KnownQueues
 from headrace.service.rates import RateLimits
 from headrace.service.reply import Answer, Send
+from headrace.service.revocation import Revocations
 from headrace.service.settings import ServiceSettings
 from headrace.service.table import OPERATIONS
 from headrace.service.tokens import Issuer
@@ -57,6 +58,7 @@ class Service:
         self.queues = KnownQueues(store)
         self.coalescer = Coalescer(store.jobs)
         self.parked = ParkedClaims(store)
+        self.revocations = Revocations(store, self.settings.revocation_ms)
         self.rates = RateLimits(self.settings.rates)
         self.admission = Admission()
         self.shutdown = Shutdown()
@@ -153,7 +155,7 @@ class Service:
             caller = self.auth.caller(authorizations, client[0] if client else "")
             caller = self._tenant(caller, headers, operation)
             caller.check_scope(operation.scopes)
-            await self.check_revoked(caller)
+            await self.revocations.check(caller, self.clock.now_ms())
         names = {name: _unquote(text) for name, text in path.items()}
         write_format = accepted_format(headers.get(b"accept"))
         query = read_query(operation, scope["query_string"])
@@ -203,9 +205,6 @@ class Service:
         crossed = caller.cross(named.decode("latin-1"))
         log.info("operator %s: %s in tenant %s", caller.subject, operation.name, crossed.tenant)
         return crossed
-
-    async def check_revoked(self, caller: Caller) -> None:
-        """Refuse a caller whose token was revoked."""
 
 
 def _operation(methods: Mapping[str, Operation], method: str) -> Operation | None:

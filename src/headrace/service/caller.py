@@ -27,6 +27,18 @@ class Caller(Struct, frozen=True):
     """Names, or beginnings with `*`, of the queues and feeds that it may name; None is all."""
     token_id: str | None = None
     is_operator: bool = False
+    crossed_from: "Caller | None" = None
+    """The caller as its token says, for an operator in another tenant."""
+
+    @property
+    def home_tenant(self) -> str:
+        """The tenant of the token itself."""
+        return self.tenant if self.crossed_from is None else self.crossed_from.tenant
+
+    @property
+    def issued_to(self) -> str:
+        """The subject of the token itself."""
+        return self.subject if self.crossed_from is None else self.crossed_from.subject
 
     def check_scope(self, scopes: frozenset[str]) -> None:
         """Refuse a caller that has none of the scopes; no scopes at all means that every caller may."""
@@ -55,7 +67,7 @@ class Caller(Struct, frozen=True):
     def cross(self, tenant: str) -> "Caller":
         """An operator as a caller of another tenant."""
         check_tenant(tenant)
-        return replace(self, tenant=tenant, subject=f"operator:{self.subject}"[:SUBJECT_CHARS_MAX])
+        return replace(self, tenant=tenant, subject=f"operator:{self.subject}"[:SUBJECT_CHARS_MAX], crossed_from=self)
 
     def may_name(self, full_name: str) -> bool:
         """Whether the token covers a queue or feed."""

@@ -24,6 +24,8 @@ class ServiceSettings(Struct, frozen=True, kw_only=True):
     """Whether callers may choose the time of a call, as tests of stores do; on loopback only."""
     auth_failures_per_minute: int = AUTH_FAILURES_PER_MINUTE
     """Refused tokens of one address before it has to wait."""
+    revocation_ms: int | None = 1_000
+    """How old the lists of revoked tokens may be; None does not read them."""
     cors_origins: tuple[str, ...] = ()
     version: str = "0"
 

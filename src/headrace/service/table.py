@@ -1,6 +1,6 @@
 """Lists all operations: the routes, the checks, the OpenAPI document and the tests come from this list."""
 
-from headrace.service import health, openapi
+from headrace.service import health, openapi, revocation
 from headrace.service.dead import dead_letters
 from headrace.service.feeds import configure as feeds
 from headrace.service.feeds import items
@@ -22,6 +22,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *feeds.OPERATIONS,
     *items.OPERATIONS,
     *events.OPERATIONS,
+    *revocation.OPERATIONS,
     *health.OPERATIONS,
     *openapi.OPERATIONS,
 )

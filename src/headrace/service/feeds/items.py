@@ -1,12 +1,14 @@
 """Publishes, finds, moves, retracts and takes items of feeds, and reads what has changed."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.model.clock import monotonic_ms
 from headrace.model.limits import BATCH_MAX, PAGE_MAX, POLL_MS_MAX
 from headrace.model.names import RANDOM_BYTES, random_bytes, uuid7
-from headrace.model.results import Retracted
+from headrace.model.results import ItemsSnapshot, Retracted
 from headrace.model.validate import check_batch, check_int
+from headrace.service.caller import RESERVED_PREFIX
 from headrace.service.cursors import read_page_cursor, write_page_cursor
 from headrace.service.feeds.names import cursor_of, instance_of, path_feed, unknown_feed
 from headrace.service.jobs.claim import wait_ends
@@ -66,13 +68,19 @@ async def items(call: Call) -> Reply:
     name = path_feed(call)
     cursor = read_page_cursor(call, call.query.cursor, name.name)
     page = await call.store.items.list(name, cursor=cursor, limit=call.query.limit, now_ms=call.now_ms)
-    return Reply(200, ItemRows.of(page, write_page_cursor(call, page.cursor, name.name), packed=call.packed))
+    return Reply(200, ItemRows.of(_shown(page), write_page_cursor(call, page.cursor, name.name), packed=call.packed))
+
+
+def _shown(page: ItemsSnapshot) -> ItemsSnapshot:
+    """The page without the feeds that belong to the service, which a directory lists."""
+    rows = [each for each in page.rows if not each.id.startswith(RESERVED_PREFIX)]
+    return page if len(rows) == len(page.rows) else replace(page, rows=rows)
 
 
 async def snapshot_items(call: Call) -> Reply:
     """All items of a feed at one instant."""
     page = await call.store.items.snapshot(path_feed(call), now_ms=call.now_ms)
-    return Reply(200, ItemRows.of(page, None, packed=call.packed))
+    return Reply(200, ItemRows.of(_shown(page), None, packed=call.packed))
 
 
 async def find_items(call: Call) -> Reply:

@@ -13,6 +13,7 @@ from headrace.client.codec import RAW
 from headrace.feeds.change import Change
 from headrace.feeds.queue_events import QueueSubscription
 from headrace.feeds.subscription import Subscription
+from headrace.model.clock import monotonic_ms
 from headrace.model.errors import HeadraceError, Refused
 from headrace.model.feed import DIRECTORY, FeedName
 from headrace.model.job import check_id
@@ -159,7 +160,7 @@ class EventStream:
 
     async def _frames(self, client_left: "asyncio.Future[None]") -> AsyncIterator[bytes]:
         """Events, and a comment after a while without one; the last is the reason for the end."""
-        silent_s, open_topics = 0.0, len(self._topics)
+        silent_s, open_topics, check_at_ms = 0.0, len(self._topics), 0
         while not client_left.done():
             if self._call.service.shutdown.is_begun:
                 yield b"event: draining\ndata: {}\n\n"
@@ -167,6 +168,11 @@ class EventStream:
             if not self._call.service.auth.is_current(self._call.caller):
                 yield b"event: expired\ndata: {}\n\n"
                 return
+            if monotonic_ms() >= check_at_ms:
+                check_at_ms = monotonic_ms() + round(_CHECK_S * 1_000)
+                if await self._is_revoked():
+                    yield b"event: expired\ndata: {}\n\n"
+                    return
             try:
                 frame = await asyncio.wait_for(self._events.get(), _CHECK_S)
             except TimeoutError:
@@ -182,6 +188,14 @@ class EventStream:
             open_topics -= 1
             if not open_topics:
                 return
+
+    async def _is_revoked(self) -> bool:
+        service = self._call.service
+        try:
+            await service.revocations.check(self._call.caller, service.clock.now_ms())
+        except RequestProblem:
+            return True
+        return False
 
 
 def _fields(change: Change) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ _COMMON = ("unauthorized", "missing_scope", "bad_header", "not_acceptable", "rat
 _STORE = ("store_unavailable", "outcome_unknown")
 _BODY = ("malformed", "too_deep", "body_too_large", "unsupported_media_type", "invalid", "unknown_field")
 _PATHS = {"queue": "bad_queue", "feed": "bad_feed", "id": "bad_id", "shard": "bad_shard", "key": "bad_dead_letter"}
+_QUERY = {"limit": "bad_limit", "cursor": "bad_cursor"}
 
 
 async def openapi(_: Call) -> Reply:
@@ -114,11 +115,12 @@ def problems_of(operation: Operation) -> list[str]:
     if not operation.is_public:
         names += [*_COMMON, *_STORE]
         names += ["foreign_queue"] if "{queue}" in operation.path or operation.body is not None else []
-        names += ["foreign_queue", "reserved_name"] if "{feed}" in operation.path else []
+        names += ["foreign_queue", "reserved_name", "unknown_feed"] if "{feed}" in operation.path else []
     else:
         names += ["fault", "busy", "bad_header"]
     names += _BODY if operation.body is not None else []
     names += [_PATHS[name] for name in _PARAMETER.findall(operation.path) if name in _PATHS]
+    names += [_QUERY.get(field, "invalid") for field in operation.query.__struct_fields__]
     names += ["bad_query", "bad_path"]
     return sorted(set(names))
 

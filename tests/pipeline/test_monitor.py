@@ -96,7 +96,7 @@ def test_changes_are_written_beside_their_tables_on_a_disk_and_on_object_storage
     run_scenario(url, fail_and_finish)
     data_dir = DataDir(home)
 
-    with pytest.raises(BadConfig, match=r"made of the table stats, which .* lacks; write it with: .* stats --once"):
+    with pytest.raises(BadConfig, match=r"need the table stats, which .* lacks; write it with: .* stats --once"):
         write_changes(spark, data_dir)
     write_tables(spark, events(spark, url, data_dir, origin="journal"), data_dir)
 

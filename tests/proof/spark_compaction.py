@@ -11,7 +11,7 @@ from headrace.pipeline.storage import table
 from tests.proof.spark_processes import say
 
 PAUSE_S = 0.3
-STEP_S = 0.05
+STEP_S = 0.5
 """How long each step is drawn out, so that many kills come between two of them."""
 
 

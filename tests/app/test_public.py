@@ -24,10 +24,11 @@ NAMES = {
         AsyncKit Drained DrainedJob FaultyStore Hold JobsFailed Kit KitClock KitStore SentJob using
         """,
     "headrace.pipeline": """
-        BackfillReport DataDir Events FleetProgress FleetReport IngestReport MapReport Mapping ReplayReport Written
-        backfill_jobs compact enqueue follow_history follow_rows follow_stats ingest_rows lag lost map_rows payloads
-        publish read_history read_ingest_report read_refused read_source read_stats replay replay_dead_letters run_fleet
-        session skipped views write_errors write_jobs write_report write_stats write_tables write_usage
+        BackfillReport DataDir Events FleetProgress FleetReport IngestReport MapReport Mapping QueryMetrics ReplayReport
+        Written backfill_jobs compact enqueue follow_history follow_rows follow_stats ingest_rows lag lost map_rows
+        payloads publish read_history read_ingest_report read_refused read_source read_stats replay replay_dead_letters
+        run_fleet serve_metrics session skipped views write_errors write_jobs write_report write_stats write_tables
+        write_usage
         """,
     "headrace.pipeline.audit": "audit",
 }

@@ -47,7 +47,7 @@ async def test_a_take_waits_for_the_first_item_of_an_item_queue(service: Running
     async with service.client() as client:
         await client.put("/v1/feeds/inbox", json={"type": "queue"})
         waiting = asyncio.create_task(client.post("/v1/feeds/inbox/items/take", json={"wait_ms": 20_000}))
-        await until(lambda: bool(service.service.admission.polls))
+        await until(lambda: bool(service.service.admission.polls.total))
         await client.post("/v1/feeds/inbox/items", json={"items": [{"id": "a", "item": 1}]})
         taken = (await waiting).json()
         empty = (await client.post("/v1/feeds/inbox/items/take")).json()

@@ -122,7 +122,7 @@ async def test_a_priority_out_of_range_is_refused_and_not_clamped(service: Runni
 async def test_a_waiting_claim_gets_a_job_as_soon_as_there_is_one(service: Running) -> None:
     async with service.client() as client:
         waiting = asyncio.create_task(claim_one(client, wait_ms=20_000))
-        await until(lambda: bool(service.service.admission.polls))
+        await until(lambda: bool(service.service.admission.polls.total))
         await post(client, "/jobs", {"kind": "k", "id": "late"})
         job = await waiting
 
@@ -142,7 +142,7 @@ async def test_claims_that_wait_stand_in_line_so_that_one_job_wakes_one(service:
     async with service.client() as client:
         body = {"queues": ["default"], "wait_ms": 20_000}
         waiting = [asyncio.create_task(post(client, "/claims", body)) for _ in range(40)]
-        await until(lambda: service.service.admission.polls["acme"] == calls == 40)
+        await until(lambda: service.service.admission.polls.of("acme") == calls == 40)
         calls = 0
         await post(client, "/jobs", {"kind": "k"})
         done, still = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -161,9 +161,9 @@ async def test_jobs_claimed_for_a_client_that_has_left_are_given_back(service: R
         _, writer = await asyncio.open_connection("127.0.0.1", service.port)
         head = f"POST /v1/claims HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token()}\r\n"
         writer.write(f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
-        await until(lambda: bool(service.service.admission.polls))
+        await until(lambda: bool(service.service.admission.polls.total))
         writer.close()
-        await until(lambda: not service.service.admission.polls)
+        await until(lambda: not service.service.admission.polls.total)
         await post(client, "/jobs", {"kind": "k", "id": "kept"})
 
     [found] = await store.reads.find(Queue("default", "acme"), ["kept"])

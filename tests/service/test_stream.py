@@ -109,8 +109,8 @@ async def test_a_client_that_leaves_frees_its_place(service: Running) -> None:
         await client.put("/v1/feeds/news", json={})
         async with client.stream("GET", "/v1/stream?topic=feed:news") as answer:
             await take(events(answer), "live")
-            assert service.service.admission.streams["acme"] == 1
-    await until(lambda: not service.service.admission.streams)
+            assert service.service.admission.streams.of("acme") == 1
+    await until(lambda: not service.service.admission.streams.total)
 
 
 @pytest.mark.parametrize(

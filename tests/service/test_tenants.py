@@ -86,6 +86,17 @@ async def test_an_id_of_another_tenant_answers_as_an_unknown_one(service: Runnin
             assert answers[0][0] == 404
 
 
+async def test_a_subject_with_a_slash_is_told_apart_from_a_worker_with_one(service: Running) -> None:
+    names = []
+    for subject, worker in (("a", "b/w"), ("a/b", "w")):
+        async with service.client(token(sub=subject)) as client:
+            await client.post("/v1/jobs", json={"kind": "work"})
+            claims = (await client.post("/v1/claims", json={"queues": ["default"], "worker": worker})).json()["claims"]
+            names.append(claims[0]["worker"])
+
+    assert names == ["a/b/w", "a%2Fb/w"]
+
+
 async def test_a_worker_appears_in_the_journal_under_its_own_subject(service: Running) -> None:
     """CB11: no claim and no settlement can be made in the name of another worker."""
     async with service.client(token(sub="mallory")) as client:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -124,8 +125,11 @@ class Service:
             if operation is None:
                 await answer.send_reply(self._cors.preflight([*methods]), JSON_FORMAT)
                 return
-            with self.admission.request():
+            self.admission.enter()
+            try:
                 await self._call(operation, path, scope, receive, answer, headers, authorizations)
+            finally:
+                self.admission.leave()
         except (ConnectionResetError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -292,8 +296,11 @@ def _unquote(text: str) -> str:
 
 def _items(body: object) -> int:
     """The items of a batch, which rates count; 1 for any other body."""
-    for name in ("jobs", "ids", "leases", "settlements", "items", "moves"):
-        items = getattr(body, name, None)
-        if isinstance(items, list):
-            return max(len(items), 1)
-    return 1
+    field = _list_field(type(body))  # type: ignore[arg-type]  # every class can be hashed
+    return 1 if field is None else max(len(getattr(body, field) or ()), 1)
+
+
+@cache
+def _list_field(kind: type[Any]) -> str | None:
+    names = getattr(kind, "__struct_fields__", ())
+    return next((name for name in ("jobs", "ids", "leases", "settlements", "items", "moves") if name in names), None)

@@ -3,7 +3,7 @@
 import re
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Any
 from urllib.parse import parse_qsl
@@ -57,6 +57,7 @@ def unzip(body: bytes, bytes_max: int) -> bytes:
     return found
 
 
+@lru_cache(maxsize=64)
 def format_of(content_type: bytes | None) -> Format:
     """The format of a body."""
     if content_type is None:
@@ -184,6 +185,7 @@ def _too_large(bytes_max: int) -> RequestProblem:
     )
 
 
+@lru_cache(maxsize=64)
 def accepted_format(accept: bytes | None) -> Format:
     """The format of the answer."""
     if accept is None:

@@ -9,6 +9,7 @@ from headrace.model.feed import DIRECTORY
 from headrace.model.limits import SUBJECT_CHARS_MAX, WORKER_CHARS_MAX
 from headrace.model.names import check_tenant
 from headrace.service.problems import RequestProblem
+from headrace.wire.content import subject_prefix
 
 SCOPES: Final = ("enqueue", "claim", "read", "feeds", "admin", "operator")
 RESERVED_PREFIX: Final = "headrace."
@@ -75,7 +76,7 @@ class Caller(Struct, frozen=True):
 
     def worker(self, name: str) -> str:
         """The name of a worker in the journal: it begins with the subject, so that nobody appears as somebody else."""
-        prefix = f"{self.subject}/"
+        prefix = subject_prefix(self.subject)
         whole = name if name.startswith(prefix) else prefix + name
         return whole if len(whole) <= WORKER_CHARS_MAX else whole[:WORKER_CHARS_MAX]
 

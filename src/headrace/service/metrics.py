@@ -54,7 +54,7 @@ def _lines(service: "Service") -> Iterator[str]:
         yield f'headrace_http_request_seconds_count{{operation="{operation}"}} {total}'
     yield "# HELP headrace_http_in_flight Requests that run now."
     yield "# TYPE headrace_http_in_flight gauge"
-    polls, streams = admission.polls.total(), admission.streams.total()
+    polls, streams = admission.polls.total, admission.streams.total
     for kind, number in (("call", admission.requests - polls - streams), ("poll", polls), ("stream", streams)):
         yield f'headrace_http_in_flight{{kind="{kind}"}} {number}'
     for name, what, number in (

@@ -25,46 +25,59 @@ class Admission:
 
     def __init__(self) -> None:
         self.requests = 0
-        self.polls: Counter[str] = Counter()
-        self.streams: Counter[str] = Counter()
+        self.polls = TenantCounts()
+        self.streams = TenantCounts()
 
-    @contextmanager
-    def request(self) -> Iterator[None]:
-        """One request; waiting ones and streams have bounds of their own, and are not counted here."""
-        if self.requests - self.polls.total() - self.streams.total() >= REQUESTS_MAX:
+    def enter(self) -> None:
+        """Count one request, until `leave`; waiting ones and streams have bounds of their own, and are left out."""
+        if self.requests - self.polls.total - self.streams.total >= REQUESTS_MAX:
             raise RequestProblem("busy", "the service is busy; send the request again", _RETRY)
         self.requests += 1
-        try:
-            yield
-        finally:
-            self.requests -= 1
+
+    def leave(self) -> None:
+        """A request that was counted has ended."""
+        self.requests -= 1
 
     @asynccontextmanager
     async def poll(self, tenant: str) -> AsyncIterator[None]:
         """One waiting request of a tenant."""
-        if self.polls[tenant] >= POLLS_PER_TENANT_MAX or self.polls.total() >= POLLS_MAX:
+        if self.polls.of(tenant) >= POLLS_PER_TENANT_MAX or self.polls.total >= POLLS_MAX:
             raise RequestProblem("too_many_polls", "too many requests of the tenant wait; send fewer of them", _RETRY)
-        with _counted(self.polls, tenant):
+        with self.polls.one(tenant):
             yield
 
     @contextmanager
     def stream(self, tenant: str) -> Iterator[None]:
         """One stream of a tenant."""
-        if self.streams[tenant] >= STREAMS_PER_TENANT_MAX or self.streams.total() >= STREAMS_MAX:
+        if self.streams.of(tenant) >= STREAMS_PER_TENANT_MAX or self.streams.total >= STREAMS_MAX:
             raise RequestProblem("too_many_streams", "the tenant has too many open streams; close some", _RETRY)
-        with _counted(self.streams, tenant):
+        with self.streams.one(tenant):
             yield
 
 
-@contextmanager
-def _counted(counter: Counter[str], key: str) -> Iterator[None]:
-    counter[key] += 1
-    try:
-        yield
-    finally:
-        counter[key] -= 1
-        if not counter[key]:
-            del counter[key]
+class TenantCounts:
+    """Counts by tenant, with their total: each request asks for it."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._counts: Counter[str] = Counter()
+
+    def of(self, tenant: str) -> int:
+        """The count of a tenant."""
+        return self._counts[tenant]
+
+    @contextmanager
+    def one(self, tenant: str) -> Iterator[None]:
+        """Count one more for the time of the block."""
+        self._counts[tenant] += 1
+        self.total += 1
+        try:
+            yield
+        finally:
+            self.total -= 1
+            self._counts[tenant] -= 1
+            if not self._counts[tenant]:
+                del self._counts[tenant]
 
 
 class Shutdown:

@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
 from typing import Any
 
 from headrace.model.limits import GZIP_BYTES_MIN, REQUEST_ID_CHARS_MAX
@@ -13,13 +14,15 @@ from headrace.wire.content import JSON_FORMAT, Format
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,%d}" % REQUEST_ID_CHARS_MAX)
+_PROCESS, _NUMBERS = random_bytes(6).hex().encode(), count(1)
+"""Ids of requests are told apart, and are no secrets: drawing each costs as much as a look-up of its token."""
 _ALWAYS: tuple[Header, ...] = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 def request_id_of(headers: Mapping[bytes, bytes]) -> bytes:
     """The caller's id of the request if it is a plain one, else a new one."""
     given = headers.get(b"x-request-id", b"")
-    return given if _REQUEST_ID.fullmatch(given) else random_bytes(8).hex().encode()
+    return given if _REQUEST_ID.fullmatch(given) else b"%s-%x" % (_PROCESS, next(_NUMBERS))
 
 
 class Answer:

@@ -88,3 +88,9 @@ def _json_problem(data: bytes) -> str | None:
     except ValueError as error:  # also bytes that are not UTF-8
         return str(error)
     return None
+
+
+def subject_prefix(subject: str) -> str:
+    """What names of workers and instances of a subject begin with. Its own slashes are quoted: `a` with a worker `b/w`
+    must not appear as the worker `w` of `a/b`."""
+    return subject.replace("%", "%25").replace("/", "%2F") + "/"

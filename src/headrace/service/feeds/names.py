@@ -8,6 +8,7 @@ from headrace.model.limits import INSTANCE_CHARS_MAX
 from headrace.model.validate import bounded_repr, check_text
 from headrace.service.operation import Call
 from headrace.service.problems import RequestProblem
+from headrace.wire.content import subject_prefix
 
 
 def path_feed(call: Call) -> FeedName:
@@ -22,7 +23,7 @@ def instance_of(call: Call) -> str:
     given = call.headers.get(b"headrace-instance", b"http")
     own = unquote_to_bytes(given).decode("utf-8", "replace")
     check_text("instance", own, INSTANCE_CHARS_MAX)
-    whole = own if call.service.settings.worker_names_as_given else f"{call.caller.subject}/{own}"
+    whole = own if call.service.settings.worker_names_as_given else subject_prefix(call.caller.subject) + own
     return whole[:INSTANCE_CHARS_MAX]
 
 

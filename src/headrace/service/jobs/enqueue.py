@@ -19,6 +19,7 @@ from headrace.service.queue_names import queue_of_field
 from headrace.wire.jobs import EnqueueAnswer, EnqueueAnswers, ItemProblem, NewJob, NewJobs, new_job_decoder
 
 _KEY = re.compile(r'"((?:[^"\\]|\\["\\])*)"|([^"]*)')
+_PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
 _TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _REFUSALS = {
     "conflict": ("idempotency_conflict", "the idempotency key was used for other work; use another key"),
@@ -39,7 +40,8 @@ async def enqueue(call: Call) -> Reply:
     if answer.status in _REFUSALS:
         name, detail = _REFUSALS[answer.status]
         raise RequestProblem(name, detail, id=answer.id)
-    location = f"/v1/queues/{quote(job.queue.full_name)}/jobs/{quote(answer.id, safe='')}".encode()
+    id = answer.id if _PLAIN.fullmatch(answer.id) else quote(answer.id, safe="")
+    location = f"/v1/queues/{job.queue.full_name}/jobs/{id}".encode()  # names of queues need no quoting
     headers: tuple[Header, ...] = ((b"location", location),)
     if answer.status == "duplicate":
         headers += ((b"idempotency-replayed", b"true"),)

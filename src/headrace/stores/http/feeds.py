@@ -12,6 +12,7 @@ from headrace.model.results import Changes, FeedState, ItemsSnapshot, Moved, Pub
 from headrace.model.validate import check_batch
 from headrace.stores.http.connection import Request, ServiceConnections
 from headrace.stores.http.jobs import parts_of
+from headrace.wire.content import subject_prefix
 from headrace.wire.feeds import (
     ChangesAnswer,
     FeedAnswer,
@@ -100,7 +101,7 @@ class HttpFeeds:
         query = {"after": after, "limit": limit}
         request = Request(method="GET", path=f"{self._connections.feed_path(feed)}/changes", query=query)
         found = (await self._connections.call(request, ChangesAnswer)).model()
-        own = f"{self._connections.subject}/"
+        own = subject_prefix(self._connections.subject)
         return replace(found, rows=[replace(row, instance=row.instance.removeprefix(own)) for row in found.rows])
 
     async def sweep(self, feed: FeedName, *, now_ms: int | None = None) -> int:

@@ -38,8 +38,8 @@ class MemoryRows:
         self._finished_jobs: SortedDict[str, FinishedJob] = SortedDict()
         self._finished_number = 0
         self._finished_numbers: dict[str, int] = {}
-        self._finished_order: tuple[SortedDict[int, str], SortedDict[int, str]] = (SortedDict(), SortedDict())
-        """The ids of finished jobs by number, unpinned and pinned."""
+        self._unpinned_order: SortedDict[int, str] = SortedDict()
+        self._pinned_order: SortedDict[int, str] = SortedDict()
         self._pinned: SortedList[tuple[int, str]] = SortedList()
         self._dead_letters: SortedDict[int, DeadLetter] = SortedDict()
         self._workers: SortedDict[str, WorkerRow] = SortedDict()
@@ -139,20 +139,23 @@ class MemoryRows:
         self._finished_jobs[finished_job.id] = finished_job
         self._finished_number += 1
         self._finished_numbers[finished_job.id] = self._finished_number
-        self._finished_order[finished_job.pinned][self._finished_number] = finished_job.id
+        self._finished_order(finished_job.pinned)[self._finished_number] = finished_job.id
         if finished_job.pinned:
             self._pinned.add((finished_job.until_ms, finished_job.id))
 
     def drop_finished_job(self, id: str) -> None:
         finished_job = self._finished_jobs.pop(id, None)
         if finished_job is not None:
-            del self._finished_order[finished_job.pinned][self._finished_numbers.pop(id)]
+            del self._finished_order(finished_job.pinned)[self._finished_numbers.pop(id)]
             if finished_job.pinned:
                 self._pinned.remove((finished_job.until_ms, id))
 
+    def _finished_order(self, pinned: bool) -> "SortedDict[int, str]":
+        return self._pinned_order if pinned else self._unpinned_order
+
     def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
         swept = 0
-        unpinned = self._finished_order[False]
+        unpinned = self._unpinned_order
         while swept < limit and unpinned:
             _, id = unpinned.peekitem(0)
             if len(unpinned) <= keep_max and self._finished_jobs[id].until_ms > now_ms:
@@ -315,7 +318,7 @@ class MemoryRows:
         return [self._jobs[id] for _, id in found]
 
     def finished_page(self, pinned: bool, below: int, limit: int) -> list[tuple[int, FinishedJob]]:
-        order = self._finished_order[pinned]
+        order = self._finished_order(pinned)
         found = islice(order.irange(maximum=below, inclusive=(True, False), reverse=True), limit)
         return [(number, self._finished_jobs[order[number]]) for number in found]
 

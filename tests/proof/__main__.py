@@ -12,6 +12,7 @@ from tests.proof.feeds import run_all_feeds
 from tests.proof.fleet_kills import run_fleets
 from tests.proof.histories import run
 from tests.proof.map_kills import run_maps
+from tests.proof.service_faults import plant_service_faults
 from tests.proof.simulation import replay, run_simulation
 from tests.proof.spark_kills import run_all_kills
 from tests.proof.table_kills import run_all_table_kills
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--tables", action="store_true", help="only the runs that kill what brings tables forward")
     parser.add_argument("--map", action="store_true", help="only the runs that kill drivers and workers of maps")
     parser.add_argument("--fleet", action="store_true", help="only the runs that kill drivers and workers of fleets")
+    parser.add_argument("--service", action="store_true", help="only the faults planted in the HTTP service")
     parser.add_argument("--audit", action="store_true", help="only the audits beside workers that never rest")
     parser.add_argument(
         "--rows", type=int, help="of a map, jobs of an audit (default 100,000), of a fleet (default 20,000)"
@@ -43,7 +45,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="of the simulation")
     options = parser.parse_args()
     violations = 0
-    proofs = ("simulation", "histories", "workers", "feeds", "spark", "tables", "map", "fleet", "audit")
+    proofs = ("simulation", "histories", "workers", "feeds", "spark", "tables", "map", "fleet", "service", "audit")
     chosen = any(getattr(options, name) for name in proofs)
     if options.simulation or not chosen:
         violations += simulate_seeds(options.first, options.seeds or 20_000, options.processes)
@@ -62,6 +64,8 @@ def main() -> int:
         violations += asyncio.run(run_maps(lambda line: print(line, flush=True), options.rows or 100_000))
     if options.fleet or not chosen:
         violations += asyncio.run(run_fleets(lambda line: print(line, flush=True), options.rows or 20_000))
+    if options.service or not chosen:
+        violations += plant_service_faults(lambda line: print(line, flush=True))
     if options.audit or not chosen:
         audited = ("sqlite", "redis", "postgres")
         violations += run_audits(lambda line: print(line, flush=True), audited, options.rows or 100_000)

@@ -26,6 +26,7 @@ async def claim_one(client: httpx.AsyncClient, queue: str = "default", **more: o
 
 
 async def test_a_job_goes_from_enqueue_to_its_result(service: Running) -> None:
+    """C20."""
     async with service.client() as client:
         created = await post(client, "/jobs", {"kind": "add", "queue": "math", "payload": {"a": 1}, "id": "sum/1"})
         job = await claim_one(client, "math")
@@ -98,6 +99,7 @@ async def test_an_idempotency_key_belongs_to_its_tenant(service: Running) -> Non
 
 
 async def test_a_batch_answers_each_job_and_an_invalid_one_spoils_no_other(service: Running) -> None:
+    """C9."""
     jobs = [{"kind": "k", "id": "a"}, {"kind": ""}, {"kind": "k", "nonsense": 1}, {"kind": "k", "id": "b"}]
     async with service.client() as client:
         answer = await post(client, "/jobs/batch", {"jobs": jobs})
@@ -120,6 +122,7 @@ async def test_a_priority_out_of_range_is_refused_and_not_clamped(service: Runni
 
 
 async def test_a_waiting_claim_gets_a_job_as_soon_as_there_is_one(service: Running) -> None:
+    """C13."""
     async with service.client() as client:
         waiting = asyncio.create_task(claim_one(client, wait_ms=20_000))
         await until(lambda: bool(service.service.admission.polls.total))
@@ -130,6 +133,7 @@ async def test_a_waiting_claim_gets_a_job_as_soon_as_there_is_one(service: Runni
 
 
 async def test_claims_that_wait_stand_in_line_so_that_one_job_wakes_one(service: Running) -> None:
+    """C13."""
     jobs, calls = service.service.store.jobs, 0
     claim = jobs.claim
 
@@ -189,7 +193,7 @@ async def test_a_lease_is_settled_only_with_its_own_token(service: Running) -> N
 
 
 async def test_a_heartbeat_on_a_lost_lease_says_so(service: Running) -> None:
-    """CB6: a lease that is not held is never extended."""
+    """C15, CB6: a lease that is not held is never extended."""
     async with service.client() as client:
         await post(client, "/jobs", {"kind": "k", "id": "a"})
         first = await claim_one(client)
@@ -206,6 +210,7 @@ def _settlement(job: dict[str, Any], outcome: str, **more: object) -> dict[str, 
 
 
 async def test_a_turn_settles_then_claims(service: Running) -> None:
+    """C14."""
     async with service.client() as client:
         await post(client, "/jobs/batch", {"jobs": [{"kind": "k", "id": "a"}, {"kind": "k", "id": "b"}]})
         first = await claim_one(client)
@@ -228,6 +233,7 @@ async def test_a_retry_waits_no_longer_than_the_longest_backoff_of_the_job(servi
 
 
 async def test_a_failed_job_shows_its_error_and_no_token(service: Running) -> None:
+    """C20."""
     error = {"class": "Boom", "message": "postgres://user:hunter2@db/x"}
     async with service.client() as client:
         await post(client, "/jobs", {"kind": "k", "id": "a"})
@@ -247,6 +253,7 @@ async def test_a_failed_job_shows_its_error_and_no_token(service: Running) -> No
 
 
 async def test_a_result_that_is_not_there_yet_is_a_202(service: Running) -> None:
+    """C23."""
     async with service.client() as client:
         await post(client, "/jobs", {"kind": "k", "id": "a"})
         waiting = await client.get("/v1/queues/default/jobs/a/result?wait_ms=1")

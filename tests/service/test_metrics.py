@@ -59,6 +59,7 @@ COMMANDS = dict(started_commands())
 
 @pytest.mark.parametrize("where", COMMANDS)
 def test_the_commands_of_deployment_files_have_the_options_they_use(where: str) -> None:
+    """C35."""
     words = COMMANDS[where]
     program: Any = typer.main.get_command(build_program(words))
 
@@ -68,6 +69,7 @@ def test_the_commands_of_deployment_files_have_the_options_they_use(where: str) 
 
 
 def test_probes_and_scalers_ask_for_paths_that_exist() -> None:
+    """CB19."""
     text = "".join(path.read_text("utf-8") for path in (DEPLOY / "kubernetes").iterdir())
     routes = {re.sub(r"{[^}]*}", "mail", operation.route) for operation in OPERATIONS}
     probes = set(re.findall(r"path: (/health/\S+?),", text)) | set(re.findall(r'url: "http://headrace(\S+)"', text))

@@ -16,7 +16,7 @@ async def dead_job(client: httpx.AsyncClient, id: str, queue: str = "mail") -> N
 
 
 async def test_queues_are_listed_with_their_counts(service: Running) -> None:
-    """CB8: the queues of the token's tenant, whatever their names."""
+    """C29, CB8: the queues of the token's tenant, whatever their names."""
     async with service.client() as client, service.client(token("beta")) as other:
         for queue in ("a", "b", "c"):
             await client.post("/v1/jobs", json={"kind": "k", "queue": queue})
@@ -86,6 +86,7 @@ async def test_a_backlog_counts_jobs_that_are_ready_and_jobs_that_run(service: R
 
 
 async def test_dead_letters_are_listed_replayed_and_purged(service: Running) -> None:
+    """C29."""
     async with service.client() as client:
         for id in ("a", "b", "c"):
             await dead_job(client, id)

@@ -41,6 +41,7 @@ def target(operation: Operation) -> str:
 
 
 def test_the_corpus_is_refused_and_good_tokens_are_accepted() -> None:
+    """C2."""
     known = {each.name: each for each in issuers()}
     now_s = SystemClock().now_ms() / 1_000
     accepted = []
@@ -59,6 +60,7 @@ def test_the_corpus_is_refused_and_good_tokens_are_accepted() -> None:
 
 
 async def test_no_operation_accepts_a_bad_token() -> None:
+    """C2."""
     store = await open_store("memory://")
     tokens = {name: each for name, each in bad_tokens().items() if each.strip()}  # an empty header has its own test
     answers: set[tuple[int, bytes]] = set()
@@ -99,6 +101,7 @@ async def test_only_one_bearer_header_carries_a_token(service: Running, headers:
 
 
 async def test_each_operation_takes_exactly_its_scopes(service: Running) -> None:
+    """C32."""
     wrong = []
     for scope in SCOPES:
         async with service.client(token(scopes=[scope])) as client:

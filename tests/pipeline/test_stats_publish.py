@@ -172,7 +172,7 @@ async def test_an_item_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_ord
 
         assert (changed, await ids(store)) == (1, before)
         with pytest.raises(
-            BadConfig, match="'acme/plain' is an item queue, whose items cannot be edited; name another"
+            BadConfig, match="'acme/queue' is an item queue, whose items cannot be edited; name another"
         ):
             await publish(store, [window(0, row(1))], feed="queue", floors={})
 

@@ -111,7 +111,7 @@ def _last_batch(name: str, table: DataTable) -> int:
 
 
 def _upto(whole: Events, head: int) -> Events:
-    return replace(whole, head=head, frame=whole.between(-1, head))
+    return replace(whole, head=head)
 
 
 def _stand_still_at(wanted: str) -> Any:

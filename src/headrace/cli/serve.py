@@ -120,6 +120,7 @@ def command(
         version=_version(),
     )
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the command itself says where it serves
     greeting = [] if issuers else _development(issuers, dev_key, tenant)
     address = ListenAddress(host, port, tls_cert, tls_key)
     metrics = None if metrics_port is None else ListenAddress(metrics_host, metrics_port)

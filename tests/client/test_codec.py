@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.client.codec import JSON, RAW
@@ -24,6 +24,7 @@ class Point:
     y: int = 0
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine generates slowly
 @given(json_values)
 def test_any_json_value_comes_back_unchanged(value: object) -> None:
     """Q6: data is any JSON value and reaches the handler as it was, types included."""

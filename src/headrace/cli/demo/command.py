@@ -149,7 +149,7 @@ def step_text(name: str, demo: DemoReport) -> str:
     audit = demo.audit
     results = {
         "spark": "is up",
-        "history": f"{demo.events:,} events in {demo.files:,} Parquet files by day and queue",
+        "history": f"{demo.events:,} events in {demo.files:,} files by day",
         "jobs": f"{demo.jobs:,} jobs, {demo.attempts:,} attempts",
         "stats": f"{demo.windows:,} windows of a second",
         "errors": f"{demo.fingerprints:,} fingerprints",
